@@ -1,0 +1,28 @@
+/** NodeManagers as the ResourceManager knows them. */
+import * as z from "zod";
+import { isNodeId } from "./ids.ts";
+import { LIMITS } from "./limits.ts";
+import { resourceSchema } from "./resource.ts";
+
+/** NodeState (facts/yarn-rm-nm-scheduler.md §2.4); only the states that this system can be in. */
+export const NODE_STATES = ["RUNNING", "UNHEALTHY", "LOST", "SHUTDOWN", "DECOMMISSIONED"] as const;
+export type NodeState = (typeof NODE_STATES)[number];
+
+const word = z.string().min(1).max(253);
+
+/** The facts a NodeManager states of itself when it registers. */
+export const nodeFactsSchema = z.strictObject({
+  nodeId: z.string().refine(isNodeId, "host:port, such as worker1.example.com:8041"),
+  host: word,
+  rack: z
+    .string()
+    .max(253)
+    .regex(/^\/[A-Za-z0-9._/-]*$/, "a rack path such as /default-rack"),
+  capability: resourceSchema,
+  labels: z.array(word).max(32),
+  attributes: z.record(word, z.string().max(253)),
+  agentVersion: word,
+  healthy: z.boolean(),
+  healthReport: z.string().max(LIMITS.diagnosticsLengthMax),
+});
+export type NodeFacts = z.infer<typeof nodeFactsSchema>;

@@ -1,0 +1,48 @@
+/**
+ * ContainerManagementProtocol (seed 004; facts/yarn-rm-nm-scheduler.md §6.1): ApplicationMaster →
+ * NodeManager, relayed by the tracker shard that holds the node.
+ */
+import type { ContainerLaunchContext, ContainerStatus } from "../container.ts";
+import type { Reply } from "../errors.ts";
+import type { ContainerId, NodeId } from "../ids.ts";
+
+export type StartContainerRequest = {
+  readonly containerId: ContainerId;
+  readonly nodeId: NodeId;
+  readonly token: string;
+  readonly launch: ContainerLaunchContext;
+};
+
+/** Who is to hear of the containers' statuses: an edge master's Durable Object name. */
+export type MasterName = string;
+
+export interface ContainerManagementProtocol {
+  /** Durable once answered; a container already known is left as it is. */
+  startContainers(
+    master: MasterName,
+    requests: readonly StartContainerRequest[],
+  ): Promise<Reply<undefined>>;
+}
+
+/** Tracker → edge master. The latest status of each container that changed; said until heard. */
+export interface ContainerStatusCallback {
+  onContainerStatuses(statuses: readonly ContainerStatus[]): Promise<void>;
+}
+
+/** Reading a container's log file through its node's connection. */
+export type ReadLogRequest = {
+  readonly nodeId: NodeId;
+  readonly containerId: ContainerId;
+  readonly file: string;
+  readonly offset: number;
+  readonly lengthMax: number;
+  readonly waitMs: number;
+};
+export type ReadLogResponse = {
+  readonly data: string;
+  readonly nextOffset: number;
+  readonly end: boolean;
+};
+export interface LogReader {
+  readLog(request: ReadLogRequest): Promise<Reply<ReadLogResponse>>;
+}

@@ -1,0 +1,129 @@
+/**
+ * The YARN Service API's nouns after validation: what a ServiceMaster is given and what it shows.
+ * The wire schema of a Yarnfile (snake_case, every field of seed 001) is in shared/yarnfile.ts.
+ */
+import type { ReadinessCheck } from "./container.ts";
+import type { Resource } from "./resource.ts";
+
+export type RestartPolicy = "ALWAYS" | "ON_FAILURE" | "NEVER";
+
+/** Facts §2.1. Requests may also say FLEX and READY; READY is STABLE. */
+export const SERVICE_STATES = [
+  "ACCEPTED",
+  "STARTED",
+  "STABLE",
+  "STOPPED",
+  "FAILED",
+  "SUCCEEDED",
+] as const;
+export type ServiceState = (typeof SERVICE_STATES)[number];
+export type ComponentState = "FLEXING" | "STABLE" | "SUCCEEDED" | "FAILED";
+/** INIT: allocated, its process not yet running. */
+export type InstanceContainerState =
+  | "INIT"
+  | "RUNNING_BUT_UNREADY"
+  | "READY"
+  | "SUCCEEDED"
+  | "FAILED";
+
+export type Configuration = {
+  /** Settings of the framework (`yarn.service.…`); component wins over service. */
+  readonly properties: Readonly<Record<string, string>>;
+  readonly env: Readonly<Record<string, string>>;
+};
+
+export type ComponentDefinition = {
+  readonly name: string;
+  readonly dependencies: readonly string[];
+  /** Rank in the dependency DAG; equals the priority of its requests. */
+  readonly rank: number;
+  readonly launchCommand: string;
+  readonly resource: Resource;
+  readonly numberOfContainers: number;
+  readonly restartPolicy: RestartPolicy;
+  readonly readinessCheck: ReadinessCheck;
+  /** Service and component configuration merged. */
+  readonly configuration: Configuration;
+  readonly quicklinks: readonly string[];
+};
+
+/** A whole, validated service with all defaults filled in. */
+export type ServiceDefinition = {
+  readonly name: string;
+  readonly version: string;
+  readonly description: string;
+  readonly queue: string;
+  /** Seconds; -1 is unlimited. */
+  readonly lifetime: number;
+  /** STOPPED only saves. */
+  readonly startNow: boolean;
+  readonly components: readonly ComponentDefinition[];
+  readonly configuration: Configuration;
+  readonly quicklinks: Readonly<Record<string, string>>;
+};
+
+/** GET /app/v1/services/{name}, in the seed's snake_case. */
+export type ServiceView = {
+  readonly name: string;
+  readonly version: string;
+  readonly description: string;
+  readonly id: string | null;
+  readonly user: string;
+  readonly state: ServiceState;
+  /** Why the service is not (yet) what was asked, in words; empty when it is. */
+  readonly diagnostics: string;
+  /** Remaining seconds, or -1. */
+  readonly lifetime: number;
+  readonly queue: string;
+  /** Epoch ms; null before the first start. */
+  readonly launch_time: number | null;
+  readonly number_of_running_containers: number;
+  readonly components: readonly ComponentView[];
+  readonly configuration: ConfigurationView;
+  readonly quicklinks: Readonly<Record<string, string>>;
+};
+
+export type ConfigurationView = Configuration & { readonly files: readonly never[] };
+
+export type ComponentView = {
+  readonly name: string;
+  readonly state: ComponentState;
+  readonly dependencies: readonly string[];
+  readonly resource: ResourceView;
+  readonly number_of_containers: number;
+  readonly launch_command: string;
+  readonly restart_policy: RestartPolicy;
+  readonly run_privileged_container: boolean;
+  readonly readiness_check: {
+    readonly type: string;
+    readonly properties: Readonly<Record<string, string>>;
+  };
+  readonly configuration: ConfigurationView;
+  readonly quicklinks: readonly string[];
+  /** Why containers of it are waiting, in words. */
+  readonly diagnostics: string;
+  readonly containers: readonly ContainerView[];
+};
+
+export type ResourceView = {
+  readonly cpus: number;
+  /** MB as text, as in the seed. */
+  readonly memory: string;
+  readonly additional: Readonly<Record<string, { readonly value: number; readonly unit: string }>>;
+};
+
+export type ContainerView = {
+  readonly id: string;
+  readonly component_instance_name: string;
+  readonly state: InstanceContainerState;
+  readonly launch_time: number | null;
+  readonly ip: string | null;
+  readonly hostname: string | null;
+  /** The node's host, and its full id. */
+  readonly bare_host: string;
+  readonly node_id: string;
+  readonly exposed_ports: Readonly<
+    Record<string, readonly { readonly HostIp: string; readonly HostPort: string }[]>
+  >;
+  readonly diagnostics: string;
+};
