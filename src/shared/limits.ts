@@ -19,6 +19,12 @@ export const LIMITS = {
   descriptionLengthMax: 4_096,
   /** About 68 years: keeps epoch ms + lifetime well inside a safe integer. */
   lifetimeSecondsMax: 2_147_483_647,
+  /** Versions are compared and shown, not parsed; a git hash and a date fit well. */
+  serviceVersionLengthMax: 128,
+  /** A validated service is one row of at most 2 MB; a character takes up to 3 bytes. */
+  serviceDefinitionLengthMax: 600_000,
+  /** What every proxy and client passes on unharmed. */
+  urlLengthMax: 2_048,
   /** Named dynamic ports of one container. */
   portsPerContainerMax: 16,
 
@@ -38,4 +44,30 @@ export const LIMITS = {
   containersPerNodeMax: 4_096,
   /** One reply of the log reader: bounded because a WebSocket has no back-pressure. */
   logChunkBytesMax: 262_144,
+
+  /** Seed 000 uses 6 levels; bounds what createParents writes and what a path says in a DNS name. */
+  registryPathDepthMax: 32,
+  /** A URL of any client carries it whole, and it stays far below a SQLite key's cost per row. */
+  registryPathLengthMax: 1_024,
+  /** One record's JSON. ZooKeeper's node holds 1 MB; a record is bindings, not a document store. */
+  recordBytesMax: 65_536,
+  /** Of each list, external and internal. The largest record known (Slider's) has 8. */
+  endpointsPerRecordMax: 64,
+  /** A ZooKeeper quorum has 5, a pool of load balancers tens. */
+  addressesPerEndpointMax: 64,
+  /** `host`, `port`, `path` and what an `x-` address type adds. */
+  fieldsPerAddressMax: 16,
+  /** A URI that names an API, not one that carries data (seed 000: "low limits"). */
+  endpointApiLengthMax: 512,
+  /** `addressType`, `protocolType` and the keys of an address: words. */
+  endpointWordLengthMax: 64,
+  /** A URL in an address: what browsers and proxies pass on unharmed. */
+  addressValueLengthMax: 2_048,
+  /** Java knows six; the rest is the publisher's own. */
+  attributesPerRecordMax: 64,
+  attributeNameLengthMax: 128,
+  /** Nesting inside one attribute; keeps every walk over a record shallow. */
+  attributeDepthMax: 8,
+  /** One transaction: with small records about 1 MB of RPC, and tens of milliseconds of SQLite. */
+  registryOperationsPerTransactionMax: 1_000,
 } as const;

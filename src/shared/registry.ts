@@ -9,14 +9,15 @@ export type Endpoint = {
   readonly addresses: readonly Readonly<Record<string, string>>[];
 };
 
-/** Unknown top-level attributes are kept with their JSON types. */
-export type JsonValue =
-  | string
-  | number
-  | boolean
-  | null
-  | readonly JsonValue[]
-  | { readonly [name: string]: JsonValue };
+/**
+ * Unknown top-level attributes are kept with their JSON types. The recursion goes through named
+ * interfaces: Cloudflare's RPC types never end on a recursive type alias.
+ */
+export type JsonValue = string | number | boolean | null | JsonArray | JsonObject;
+export interface JsonArray extends ReadonlyArray<JsonValue> {}
+export interface JsonObject {
+  readonly [name: string]: JsonValue;
+}
 
 export type ServiceRecord = {
   readonly type: "JSONServiceRecord";
@@ -35,4 +36,52 @@ export type RegistryPathStatus = {
   /** Bytes of the record's JSON; 0 for a node without record. */
   readonly size: number;
   readonly children: number;
+};
+
+/** An endpoint as JSON. Readers that know only the seed's documents look for `protocol`. */
+export type EndpointDocument = Endpoint & { readonly protocol?: string };
+
+/** A record as JSON: the attributes stand at the top level, beside the four fixed names. */
+export type ServiceRecordDocument = {
+  readonly type: "JSONServiceRecord";
+  readonly description?: string;
+  readonly external: readonly EndpointDocument[];
+  readonly internal: readonly EndpointDocument[];
+  readonly [attribute: string]: JsonValue | undefined;
+};
+
+/** The names that a record's attributes cannot have. */
+export const RECORD_FIELDS = ["type", "description", "external", "internal"] as const;
+
+/** The canonical JSON form of a record: Java's key order, attributes last. */
+export function formatServiceRecord(record: ServiceRecord): ServiceRecordDocument {
+  return {
+    ...fixedFields(record),
+    external: record.external,
+    internal: record.internal,
+    ...record.attributes,
+  };
+}
+
+/** As the REST shows it: every endpoint says `protocol` beside `protocolType` (design.md §12). */
+export function formatServiceRecordForReaders(record: ServiceRecord): ServiceRecordDocument {
+  const both = (endpoint: Endpoint) => ({ ...endpoint, protocol: endpoint.protocolType });
+  return {
+    ...fixedFields(record),
+    external: record.external.map(both),
+    internal: record.internal.map(both),
+    ...record.attributes,
+  };
+}
+
+function fixedFields({ type, description }: ServiceRecord) {
+  return description === undefined ? { type } : { type, description };
+}
+
+/** The answer of `GET /registry/v1/{path}`; `record` is absent for a node without one. */
+export type RegistryNodeDocument = {
+  readonly path: string;
+  readonly stat: RegistryPathStatus;
+  readonly record?: ServiceRecordDocument;
+  readonly children: readonly string[];
 };

@@ -117,6 +117,20 @@ export interface ServiceDirectory {
   ): Promise<Reply<undefined>>;
 }
 
+/** Of a person's or tool's token when it is not said: a month between two logins. */
+export const TOKEN_LIFETIME_SECONDS = 30 * 86_400;
+/** Of any token: long enough for a machine that nobody looks after, short enough to end. */
+export const TOKEN_LIFETIME_SECONDS_MAX = 366 * 86_400;
+/** Of a join token when it is not said: it is meant to be used at once. */
+export const JOIN_TOKEN_LIFETIME_SECONDS = 3_600;
+/** One token for the roll-out of a whole data centre. */
+export const JOIN_TOKEN_USES_MAX = 100_000;
+
+/** The `iss` of every token of a cluster: one cluster's tokens mean nothing to another. */
+export function tokenIssuer(cluster: string): string {
+  return `selvedge:${cluster}`;
+}
+
 /** Tokens, claim and join (design §7). */
 export interface ClusterSecurity {
   /** Public keys that verify every token of the cluster. */

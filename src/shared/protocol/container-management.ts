@@ -24,9 +24,17 @@ export interface ContainerManagementProtocol {
   ): Promise<Reply<undefined>>;
 }
 
-/** Tracker → edge master. The latest status of each container that changed; said until heard. */
+/**
+ * Tracker shard → edge master: the latest status of each container that changed since the
+ * generation which the master acknowledged. Answers the highest generation heard from this shard;
+ * an answer above `generation` means that this one came late and was ignored.
+ */
 export interface ContainerStatusCallback {
-  onContainerStatuses(statuses: readonly ContainerStatus[]): Promise<void>;
+  onContainerStatuses(
+    shard: string,
+    generation: number,
+    statuses: readonly ContainerStatus[],
+  ): Promise<number>;
 }
 
 /** Reading a container's log file through its node's connection. */

@@ -45,3 +45,16 @@ export interface RegistryOperations {
   /** Record, status and children in one consistent read. */
   view(path: string): Promise<Reply<RegistryNodeView>>;
 }
+
+/** The aspect of an application's life that a record is bound to (seed 000, `yarn:persistence`). */
+export type PersistencePolicy = "application" | "application-attempt" | "container";
+
+/** ResourceManager → Registry: an application, attempt or container has ended. */
+export interface RegistryPurge {
+  /**
+   * Deletes every record whose `yarn:id` and `yarn:persistence` are these, each with all its
+   * children, in one transaction. Answers how many records matched; 0 is no error, so that it can
+   * be said again.
+   */
+  purge(yarnId: string, persistence: PersistencePolicy): Promise<Reply<number>>;
+}

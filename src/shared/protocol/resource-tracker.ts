@@ -187,6 +187,7 @@ export type ContainerReport = {
 };
 
 export type TrackerReportReply = {
+  /** The highest generation heard; above the report's: it came late and was ignored. */
   readonly acknowledged: number;
   /** Containers of the report that nobody owns any more. */
   readonly cleanup: readonly CleanupOrder[];

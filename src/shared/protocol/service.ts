@@ -4,7 +4,8 @@
  */
 import type { Reply } from "../errors.ts";
 import type { ContainerId, NodeId } from "../ids.ts";
-import type { ServiceDefinition, ServiceView } from "../service.ts";
+import type { ServiceView } from "../service.ts";
+import type { Yarnfile } from "../yarnfile.ts";
 
 /** One line of a service's timeline: what happened, when, why. */
 export type ServiceEvent = {
@@ -28,10 +29,10 @@ export type FlexRequest = {
 export type FlexResult = { readonly component: string; readonly from: number; readonly to: number };
 
 export interface ServiceProtocol {
-  /** Validated already. STOPPED in the definition only saves it. */
+  /** Checked field by field already, not yet as a whole. STOPPED in the Yarnfile only saves it. */
   create(
     user: string,
-    definition: ServiceDefinition,
+    yarnfile: Yarnfile,
   ): Promise<Reply<{ readonly applicationId: string | null }>>;
   get(): Promise<Reply<ServiceView>>;
   start(): Promise<Reply<{ readonly applicationId: string | null }>>;

@@ -1,0 +1,128 @@
+/**
+ * Turns a ContainerLaunchContext into what is run: tokens that only the node can resolve, the
+ * environment (YARN's variables and nothing of the agent's own secrets), the launch script.
+ */
+import type { ContainerLaunchContext, ReadinessCheck } from "../shared/container.ts";
+import { fail, ok, type Reply } from "../shared/errors.ts";
+import type { ContainerId, NodeId } from "../shared/ids.ts";
+
+/** Where and as whom a container runs. */
+export type ContainerPlace = {
+  readonly containerId: ContainerId;
+  readonly nodeId: NodeId;
+  readonly user: string;
+  readonly ips: readonly string[];
+  readonly workDirectory: string;
+  readonly logDirectory: string;
+  readonly localDirectory: string;
+  readonly ports: Readonly<Record<string, number>>;
+  /** The agent's environment, of which only the whitelist is passed on. */
+  readonly agentEnvironment: Readonly<Record<string, string | undefined>>;
+};
+
+export type ResolvedLaunch = {
+  readonly environment: Readonly<Record<string, string>>;
+  /** One shell command line. */
+  readonly command: string;
+  readonly readinessCheck: ReadinessCheck;
+};
+
+/** `yarn.nodemanager.env-whitelist`. */
+const WHITELIST = /^(?:PATH|LANG|TZ|JAVA_HOME|HADOOP_[A-Z0-9_]+)$/;
+const VARIABLE_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
+
+/** Fails with INVALID_ARGUMENT when a variable has a name that no shell can export. */
+export function resolveLaunch(
+  launch: ContainerLaunchContext,
+  place: ContainerPlace,
+): Reply<ResolvedLaunch> {
+  const framework = frameworkEnvironment(place);
+  const environment: Record<string, string> = {
+    ...whitelisted(place.agentEnvironment),
+    ...launch.environment,
+    ...framework,
+  };
+  const raw = { ...environment };
+  const resolve = (text: string) => substitute(text, place, raw);
+  for (const [name, value] of Object.entries(launch.environment)) {
+    if (!VARIABLE_NAME.test(name)) {
+      return fail("INVALID_ARGUMENT", `"${name}" is no name for an environment variable`, {
+        hint: "use letters, digits and _, not beginning with a digit",
+      });
+    }
+    if (!(name in framework)) environment[name] = resolve(value);
+  }
+  const { readinessCheck } = launch;
+  return ok({
+    environment,
+    command: launch.commands.map(resolve).join(" && "),
+    readinessCheck: {
+      ...readinessCheck,
+      ...(readinessCheck.url === undefined ? {} : { url: resolve(readinessCheck.url) }),
+      ...(readinessCheck.port === undefined ? {} : { port: resolve(readinessCheck.port) }),
+    },
+  });
+}
+
+function frameworkEnvironment(place: ContainerPlace): Record<string, string> {
+  const portStart = place.nodeId.lastIndexOf(":");
+  const environment: Record<string, string> = {
+    CONTAINER_ID: place.containerId,
+    NM_HOST: place.nodeId.slice(0, portStart),
+    NM_PORT: place.nodeId.slice(portStart + 1),
+    LOCAL_DIRS: place.localDirectory,
+    LOG_DIRS: place.logDirectory,
+    LOG_DIR: place.logDirectory,
+    WORK_DIR: place.workDirectory,
+    USER: place.user,
+    LOGNAME: place.user,
+    HOME: place.workDirectory,
+    PWD: place.workDirectory,
+  };
+  for (const [name, port] of Object.entries(place.ports)) {
+    environment[portVariable(name)] = String(port);
+  }
+  return environment;
+}
+
+/** `admin-http` → `PORT_ADMIN_HTTP`. */
+function portVariable(name: string): string {
+  return `PORT_${name.toUpperCase().replace(/[^A-Z0-9_]/g, "_")}`;
+}
+
+function whitelisted(agentEnvironment: ContainerPlace["agentEnvironment"]) {
+  const environment: Record<string, string> = {};
+  for (const [name, value] of Object.entries(agentEnvironment)) {
+    if (value !== undefined && WHITELIST.test(name)) environment[name] = value;
+  }
+  return environment;
+}
+
+/** What is not known stays as it is written, so that templates of other tools pass unharmed. */
+function substitute(
+  text: string,
+  place: ContainerPlace,
+  environment: Readonly<Record<string, string>>,
+): string {
+  return text
+    .replace(/\$\{PORT\.([A-Za-z0-9_.-]+)\}/g, (whole, name) =>
+      Object.hasOwn(place.ports, name) ? String(place.ports[name]) : whole,
+    )
+    .replaceAll(`\${THIS_HOST}`, () => place.ips[0] ?? "127.0.0.1")
+    .replaceAll("<LOG_DIR>", () => place.logDirectory)
+    .replace(/\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}/g, (whole, name) =>
+      Object.hasOwn(environment, name) ? (environment[name] ?? whole) : whole,
+    );
+}
+
+/** The text of `launch_container.sh`. Values are quoted and taken literally. */
+export function launchScript(shell: string, launch: ResolvedLaunch): string {
+  const exports = Object.entries(launch.environment).map(
+    ([name, value]) => `export ${name}=${quote(value)}`,
+  );
+  return [`#!${shell}`, ...exports, `exec ${shell} -c ${quote(launch.command)}`, ""].join("\n");
+}
+
+function quote(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`;
+}

@@ -1,0 +1,390 @@
+/**
+ * One container on this node, from the order to start it until the tracker has stored its end.
+ * Phases go NEW → RUNNING → STOPPING → COMPLETE → FORGOTTEN, skipping some, never back, except
+ * that a FORGOTTEN one is said again when the tracker asks. The record is on the disk before the
+ * world changes (spawn, ordered signal, report), so that a killed agent continues where it was.
+ */
+import { chmod, mkdir, rm, rmdir, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { type ContainerLaunchContext, type ContainerStatus, EXIT } from "../shared/container.ts";
+import type { ContainerId, NodeId } from "../shared/ids.ts";
+import { LIMITS } from "../shared/limits.ts";
+import type { ContainerTokenClaims } from "../shared/protocol/resource-tracker.ts";
+import type { Resource } from "../shared/resource.ts";
+import { type AgentHome, isPathElement } from "./agent-home.ts";
+import { type Cgroups, entrances, killGroup, oomKills, removeGroup } from "./cgroups.ts";
+import type { ContainerLauncher, ContainerProcess } from "./container-launcher.ts";
+import type { ContainerPhase } from "./container-manager.ts";
+import type { ContainersMonitor } from "./containers-monitor.ts";
+import { describeExit, describeMemoryKill } from "./exit-diagnostics.ts";
+import { launchScript, resolveLaunch } from "./launch-context.ts";
+import { type Log, messageOf } from "./log.ts";
+import type { PortAllocator } from "./port-allocator.ts";
+import { ReadinessProber } from "./readiness-prober.ts";
+import type { ContainerCgroup, ContainerRecord, StateStore } from "./state-store.ts";
+import type { TokenVerifier } from "./token-verifier.ts";
+
+/** How long a container without a token (it never ran) is remembered after its end is stored. */
+const TOMBSTONE_MS = 600_000;
+
+/** What all containers of a node share. */
+export type ContainerServices = {
+  readonly nodeId: NodeId;
+  readonly host: string;
+  readonly ips: readonly string[];
+  readonly home: AgentHome;
+  readonly store: StateStore;
+  readonly verifier: TokenVerifier;
+  readonly launcher: ContainerLauncher;
+  readonly monitor: ContainersMonitor;
+  readonly ports: PortAllocator;
+  readonly cgroups: Cgroups | undefined;
+  readonly log: Log;
+  readonly nowMs: () => number;
+  /** The status of this container is to be reported. */
+  readonly changed: (container: ManagedContainer) => void;
+};
+
+type Order = { readonly exitStatus: number; readonly diagnostics: string };
+
+/** A launch that ends before there is a process. */
+class LaunchFailure extends Error {
+  readonly exitStatus: number;
+  constructor(exitStatus: number, message: string) {
+    super(message);
+    this.exitStatus = exitStatus;
+  }
+}
+
+export class ManagedContainer {
+  readonly containerId: ContainerId;
+  readonly #services: ContainerServices;
+  #record: ContainerRecord;
+  #process: ContainerProcess | undefined;
+  #prober: ReadinessProber | undefined;
+  #killTimer: NodeJS.Timeout | undefined;
+  /** The stop order has been carried out, so its exit status stands. */
+  #isSignalled = false;
+  #isDetached = false;
+  readonly #completed = Promise.withResolvers<void>();
+
+  constructor(services: ContainerServices, record: ContainerRecord) {
+    this.containerId = record.status.containerId;
+    this.#services = services;
+    this.#record = record;
+    if (record.phase === "COMPLETE" || record.phase === "FORGOTTEN") this.#completed.resolve();
+  }
+
+  /** A container that the node hears of for the first time. */
+  static create(services: ContainerServices, containerId: ContainerId): ManagedContainer {
+    return new ManagedContainer(services, {
+      phase: "NEW",
+      status: {
+        containerId,
+        state: "NEW",
+        exitStatus: EXIT.INVALID,
+        diagnostics: "",
+        ready: false,
+        host: services.host,
+        ips: [...services.ips],
+      },
+      user: "",
+      memoryMb: 0,
+      tokenExpiresMs: services.nowMs() + TOMBSTONE_MS,
+      sigkillDelayMs: 0,
+      bootId: services.launcher.bootId,
+    });
+  }
+
+  get phase(): ContainerPhase {
+    return this.#record.phase;
+  }
+
+  get status(): ContainerStatus {
+    return this.#record.status;
+  }
+
+  /** Epoch ms until when the container has to be remembered once it is forgotten. */
+  get rememberedUntilMs(): number {
+    return this.#record.tokenExpiresMs;
+  }
+
+  /** Verifies, prepares, launches. Never rejects: a failed launch is a COMPLETE container. */
+  async start(token: string, launch: ContainerLaunchContext): Promise<void> {
+    const { verifier, store, launcher, home, log, nowMs } = this.#services;
+    const { containerId } = this;
+    try {
+      const claims = await verifier.verify(token, { containerId, user: launch.user });
+      if (!claims.ok) throw new LaunchFailure(EXIT.INVALID, claims.error.message);
+      const script = await this.#prepare(claims.value, launch);
+      await store.write(this.#record);
+      if (this.#record.stop) return await this.#complete(this.#record.stop);
+      const logs = home.logDirectory(containerId);
+      const process = await launcher.launch({
+        containerId,
+        script,
+        workDirectory: dirname(script),
+        stdout: join(logs, "stdout"),
+        stderr: join(logs, "stderr"),
+        entrances: this.#record.cgroup ? entrances(this.#record.cgroup) : [],
+      });
+      log({ event: "container.started", outcome: "ok", containerId, pid: process.identity.pid });
+      this.#setStatus({ startedMs: nowMs() });
+      void this.#attach(process);
+      if (this.#record.stop) await this.#terminate();
+    } catch (error) {
+      const exitStatus = error instanceof LaunchFailure ? error.exitStatus : EXIT.INVALID;
+      const diagnostics = `Container launch failed: ${messageOf(error)}`;
+      await this.#complete(this.#record.stop ?? { exitStatus, diagnostics });
+    }
+  }
+
+  /** Continues with a container found in the state store after a restart of the agent. */
+  async adopt(): Promise<void> {
+    const { launcher, ports, log } = this.#services;
+    const { containerId } = this;
+    if (this.phase === "COMPLETE" || this.phase === "FORGOTTEN") return;
+    ports.take(this.status.ports ?? {});
+    const found = launcher.adopt(containerId, this.#record.bootId);
+    this.#isSignalled = this.#record.stop !== undefined;
+    if (typeof found !== "object") return this.#ended(found);
+    log({ event: "container.adopted", outcome: "ok", containerId, pid: found.identity.pid });
+    const firstAnswer = this.#attach(found);
+    if (this.#record.stop) await this.#terminate();
+    else await firstAnswer;
+  }
+
+  /** Ends it: SIGTERM, `sigkillDelayMs`, SIGKILL; then COMPLETE as ordered. */
+  async stop(order: Order): Promise<void> {
+    if (this.phase !== "NEW" && this.phase !== "RUNNING") return;
+    this.#record = { ...this.#record, phase: "STOPPING", stop: order };
+    // A launch under way sees the order and gives up, or terminates what it has just spawned.
+    if (this.#process) await this.#terminate();
+  }
+
+  /** COMPLETE without ever having run here. */
+  async completeUnstarted(order: Order): Promise<void> {
+    await this.#complete(order);
+  }
+
+  /** The tracker has stored its end: only the logs and a short memory of it stay. */
+  async forget(): Promise<void> {
+    const { home, log } = this.#services;
+    if (this.phase !== "COMPLETE") return;
+    this.#record = { ...this.#record, phase: "FORGOTTEN" };
+    try {
+      await this.#persist();
+      if (!this.#record.user) return;
+      const directory = home.workDirectory(this.#record.user, this.containerId);
+      await rm(directory, { recursive: true, force: true });
+      // Fails, rightly, while the application has other containers here.
+      await rmdir(dirname(directory)).catch(() => undefined);
+    } catch (error) {
+      const { containerId } = this;
+      log({ event: "container.forget", outcome: messageOf(error), containerId });
+    }
+  }
+
+  /** Says the end of a forgotten container again. */
+  async reportAgain(): Promise<void> {
+    if (this.phase !== "FORGOTTEN") return;
+    this.#record = { ...this.#record, phase: "COMPLETE" };
+    await this.#persist();
+    this.#services.changed(this);
+  }
+
+  /** Resolves when it has ended and that is on the disk. */
+  completed(): Promise<void> {
+    return this.#completed.promise;
+  }
+
+  /** The agent goes; the process stays. */
+  detach(): void {
+    this.#isDetached = true;
+    this.#prober?.stop();
+    clearTimeout(this.#killTimer);
+  }
+
+  /** Everything before the spawn; the record then says all. Returns the launch script's path. */
+  async #prepare(claims: ContainerTokenClaims, launch: ContainerLaunchContext): Promise<string> {
+    const { nodeId, ips, home, launcher, ports } = this.#services;
+    const { containerId } = this;
+    const { user } = claims;
+    if (!isPathElement(user)) {
+      throw new LaunchFailure(EXIT.INVALID, `user "${user}" cannot name a directory on this node`);
+    }
+    const workDirectory = home.workDirectory(user, containerId);
+    const logDirectory = home.logDirectory(containerId);
+    await makeDirectories([workDirectory, logDirectory]);
+    const allocated = await ports.allocate(launch.ports);
+    this.#setStatus({ ports: allocated }, false);
+    const resolved = resolveLaunch(launch, {
+      containerId,
+      nodeId,
+      user,
+      ips,
+      workDirectory,
+      logDirectory,
+      localDirectory: dirname(workDirectory),
+      ports: allocated,
+      agentEnvironment: process.env,
+    });
+    if (!resolved.ok) throw new LaunchFailure(EXIT.INVALID, resolved.error.message);
+    const script = join(workDirectory, "launch_container.sh");
+    await writeFile(script, launchScript(launcher.shell, resolved.value), { mode: 0o700 });
+    this.#record = {
+      ...this.#record,
+      user,
+      memoryMb: claims.resource.memoryMb,
+      tokenExpiresMs: claims.exp * 1_000,
+      sigkillDelayMs: launch.sigkillDelayMs,
+      readinessCheck: resolved.value.readinessCheck,
+      cgroup: this.#createCgroup(claims.resource),
+    };
+    return script;
+  }
+
+  /** Without a group the container runs all the same, and its memory is watched. */
+  #createCgroup(resource: Resource): ContainerCgroup | undefined {
+    const { cgroups, log } = this.#services;
+    const { containerId } = this;
+    try {
+      return cgroups?.create(containerId, resource);
+    } catch (error) {
+      log({ event: "cgroup.create", outcome: messageOf(error), containerId });
+      return undefined;
+    }
+  }
+
+  /** Follows the process to its end; resolves with the first answer of the readiness check. */
+  #attach(process: ContainerProcess): Promise<void> {
+    const { monitor, ips, changed } = this.#services;
+    const { cgroup, memoryMb, readinessCheck } = this.#record;
+    this.#process = process;
+    if (this.phase === "NEW") this.#record = { ...this.#record, phase: "RUNNING" };
+    void process.exited.then((exitCode) => this.#ended(exitCode));
+    if (cgroup?.memory === undefined && memoryMb > 0) {
+      const limitBytes = memoryMb * 1_048_576;
+      monitor.watch(this.containerId, process.identity, limitBytes, (diagnostics) => {
+        void this.stop({ exitStatus: EXIT.KILLED_EXCEEDED_PMEM, diagnostics });
+      });
+    }
+    const needsProbe = readinessCheck !== undefined && readinessCheck.type !== "DEFAULT";
+    this.#setStatus({ state: "RUNNING", ready: !needsProbe }, false);
+    if (!needsProbe) {
+      changed(this);
+      return Promise.resolve();
+    }
+    changed(this);
+    this.#prober = new ReadinessProber(
+      readinessCheck,
+      ips[0] ?? "127.0.0.1",
+      ({ ready, readiness }) => this.#setStatus({ ready, readiness }),
+    );
+    return this.#prober.start();
+  }
+
+  async #terminate(): Promise<void> {
+    const { launcher, monitor, log } = this.#services;
+    const { containerId } = this;
+    const identity = this.#process?.identity;
+    if (!identity) return;
+    this.#prober?.stop();
+    monitor.unwatch(containerId);
+    await this.#persist();
+    // It won the race: its own exit code stands, and its exit is about to be heard of.
+    if (launcher.exitCodeOf(containerId) !== undefined || this.phase === "COMPLETE") return;
+    this.#isSignalled = true;
+    const { sigkillDelayMs, stop, cgroup } = this.#record;
+    log({ event: "container.stop", outcome: "ok", containerId, exitStatus: stop?.exitStatus });
+    const kill = () => {
+      launcher.killTree(identity);
+      if (cgroup) killGroup(cgroup);
+    };
+    if (sigkillDelayMs <= 0) return kill();
+    launcher.signal(identity, "SIGTERM");
+    this.#killTimer = setTimeout(kill, sigkillDelayMs);
+  }
+
+  async #ended(exitCode: number | undefined): Promise<void> {
+    if (this.#isDetached || this.phase === "COMPLETE" || this.phase === "FORGOTTEN") return;
+    const { launcher, home } = this.#services;
+    const { cgroup, stop, memoryMb } = this.#record;
+    if (this.#process) launcher.killTree(this.#process.identity);
+    if (cgroup) killGroup(cgroup);
+    if (stop && this.#isSignalled) return this.#complete(stop);
+    const { containerId } = this;
+    if (exitCode === undefined) {
+      const diagnostics = `Container ${containerId} ended while the agent was away, and its exit code was not found.`;
+      return this.#complete({ exitStatus: EXIT.LOST, diagnostics });
+    }
+    if (exitCode !== 0 && cgroup && oomKills(cgroup) > 0) {
+      const exitStatus = EXIT.KILLED_EXCEEDED_PMEM;
+      const diagnostics = describeMemoryKill(containerId, memoryMb);
+      return this.#complete({ exitStatus, diagnostics });
+    }
+    const stderr = join(home.logDirectory(containerId), "stderr");
+    await this.#complete({
+      exitStatus: exitCode,
+      diagnostics: await describeExit(exitCode, stderr),
+    });
+  }
+
+  async #complete({ exitStatus, diagnostics }: Order): Promise<void> {
+    const { monitor, ports, log, nowMs, changed } = this.#services;
+    const { containerId } = this;
+    if (this.phase === "COMPLETE") return;
+    this.#prober?.stop();
+    clearTimeout(this.#killTimer);
+    monitor.unwatch(containerId);
+    ports.release(this.status.ports ?? {});
+    this.#record = { ...this.#record, phase: "COMPLETE" };
+    this.#setStatus(
+      {
+        state: "COMPLETE",
+        exitStatus,
+        diagnostics: diagnostics.slice(0, LIMITS.diagnosticsLengthMax),
+        ready: false,
+        readiness: undefined,
+        finishedMs: nowMs(),
+      },
+      false,
+    );
+    await this.#persist();
+    const outcome = exitStatus === EXIT.SUCCESS ? "ok" : "failed";
+    log({ event: "container.exited", outcome, containerId, exitStatus });
+    changed(this);
+    const { cgroup } = this.#record;
+    if (cgroup && !(await removeGroup(cgroup))) {
+      log({ event: "cgroup.remove", outcome: "still in use", containerId });
+    }
+    this.#completed.resolve();
+  }
+
+  #setStatus(change: Partial<ContainerStatus>, isReported = true): void {
+    this.#record = { ...this.#record, status: { ...this.status, ...change } };
+    if (isReported && !this.#isDetached) this.#services.changed(this);
+  }
+
+  /** A full disk must not keep an exit from being reported, so a failed write is only logged. */
+  async #persist(): Promise<void> {
+    try {
+      await this.#services.store.write(this.#record);
+    } catch (error) {
+      const { containerId } = this;
+      this.#services.log({ event: "state.write", outcome: messageOf(error), containerId });
+    }
+  }
+}
+
+async function makeDirectories(paths: readonly string[]): Promise<void> {
+  try {
+    for (const path of paths) {
+      await mkdir(path, { recursive: true, mode: 0o700 });
+      // mkdir's mode is subject to the umask, and does nothing for a directory that is there.
+      await chmod(path, 0o700);
+    }
+  } catch (error) {
+    throw new LaunchFailure(EXIT.DISKS_FAILED, `directories are unusable: ${messageOf(error)}`);
+  }
+}

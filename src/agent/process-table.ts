@@ -1,0 +1,105 @@
+/**
+ * Reads /proc: who is alive, who belongs to which session, how much memory a tree uses. A process
+ * is identified by pid, start time and boot, so that a recycled pid is never mistaken for ours.
+ */
+import { readdirSync, readFileSync } from "node:fs";
+
+/** The leader of a container's session; its pid is also the process group and session id. */
+export type ProcessIdentity = {
+  readonly pid: number;
+  /** Clock ticks since boot, field 22 of /proc/PID/stat. */
+  readonly startTicks: number;
+  readonly bootId: string;
+};
+
+export type ProcessStat = {
+  readonly pid: number;
+  readonly name: string;
+  readonly state: string;
+  readonly parentPid: number;
+  readonly groupId: number;
+  readonly sessionId: number;
+  readonly startTicks: number;
+};
+
+/** Changes with every start of the machine. */
+export function readBootId(): string {
+  return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+}
+
+/** Undefined when the text is no complete line of /proc/PID/stat. */
+export function parseStat(text: string): ProcessStat | undefined {
+  const nameEnd = text.lastIndexOf(")");
+  const nameStart = text.indexOf("(");
+  const fields = text.slice(nameEnd + 2).split(" ");
+  if (nameStart < 0 || nameEnd < 0 || fields.length < 20) return undefined;
+  return {
+    pid: Number.parseInt(text, 10),
+    name: text.slice(nameStart + 1, nameEnd),
+    state: fields[0] ?? "",
+    parentPid: Number(fields[1]),
+    groupId: Number(fields[2]),
+    sessionId: Number(fields[3]),
+    startTicks: Number(fields[19]),
+  };
+}
+
+/** Undefined when there is no such process. */
+export function readStat(pid: number): ProcessStat | undefined {
+  try {
+    return parseStat(readFileSync(`/proc/${pid}/stat`, "utf8"));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Alive, the very same process, and not a zombie waiting to be reaped. */
+export function isAlive(identity: ProcessIdentity): boolean {
+  const stat = readStat(identity.pid);
+  return stat?.startTicks === identity.startTicks && stat.state !== "Z" && stat.state !== "X";
+}
+
+/** True when another process has taken over the pid, whose group is then not ours to signal. */
+export function isRecycled(identity: ProcessIdentity): boolean {
+  const stat = readStat(identity.pid);
+  return stat !== undefined && stat.startTicks !== identity.startTicks;
+}
+
+export function readProcesses(): ProcessStat[] {
+  const processes: ProcessStat[] = [];
+  for (const name of readdirSync("/proc")) {
+    if (!/^\d+$/.test(name)) continue;
+    const stat = readStat(Number(name));
+    if (stat && stat.state !== "Z" && stat.state !== "X") processes.push(stat);
+  }
+  return processes;
+}
+
+/** Members of the leader's session, and descendants of any of them that made a session of their own. */
+export function processTree(
+  leader: ProcessIdentity,
+  processes: readonly ProcessStat[],
+): ProcessStat[] {
+  const members = new Set<number>();
+  for (const { pid, sessionId } of processes) if (sessionId === leader.pid) members.add(pid);
+  for (let grown = true; grown; ) {
+    grown = false;
+    for (const { pid, parentPid } of processes) {
+      if (!members.has(pid) && members.has(parentPid)) {
+        members.add(pid);
+        grown = true;
+      }
+    }
+  }
+  return processes.filter(({ pid }) => members.has(pid));
+}
+
+/** Resident memory of one process in bytes; 0 when it is gone. */
+export function readResidentBytes(pid: number): number {
+  try {
+    const match = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"));
+    return match ? Number(match[1]) * 1024 : 0;
+  } catch {
+    return 0;
+  }
+}

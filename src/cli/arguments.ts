@@ -1,0 +1,116 @@
+/** Arguments that are more than text: each parser says what it would have liked to read. */
+import { InvalidArgumentError } from "commander";
+import { didYouMean } from "../shared/did-you-mean.ts";
+import type { FlexRequest } from "../shared/protocol/service.ts";
+import { RESOURCE_NAME } from "../shared/resource.ts";
+import { cliError, usageError } from "./errors.ts";
+import { EXIT_CODE } from "./exit-codes.ts";
+import type { Io } from "./io.ts";
+
+/** Whole numbers from `least` to `most`. */
+export function wholeNumber(least: number, most = Number.MAX_SAFE_INTEGER) {
+  return (text: string): number => {
+    const number = Number(text);
+    if (/^-?\d+$/.test(text) && number >= least && number <= most) return number;
+    const above = most === Number.MAX_SAFE_INTEGER ? "" : ` to ${most}`;
+    throw new InvalidArgumentError(`Wanted is a whole number from ${least}${above}.`);
+  };
+}
+
+/** Seconds of a timeout; fractions are allowed. */
+export function seconds(text: string): number {
+  const number = Number(text);
+  if (/^\d+(\.\d+)?$/.test(text) && number <= 31_536_000) return number;
+  throw new InvalidArgumentError("Wanted is a number of seconds, such as 60.");
+}
+
+/** A service's lifetime: at least 1 s, or -1 for unlimited. */
+export function lifetime(text: string): number {
+  if (text === "-1") return -1;
+  if (/^[1-9]\d{0,9}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError("Wanted is a number of seconds, or -1 for unlimited.");
+}
+
+/** `hello=3`, `hello=+2`, `hello=-1`. */
+export function parseFlex(text: string): FlexRequest {
+  const match = /^([^=]+)=([+-]?)(\d{1,6})$/.exec(text);
+  if (match === null) {
+    throw usageError(
+      `${JSON.stringify(text)} is not a change of a component`,
+      "write COMPONENT=N, COMPONENT=+N or COMPONENT=-N, such as hello=3",
+    );
+  }
+  const [, component = "", sign, digits] = match;
+  const number = Number(digits);
+  if (sign === "+") return { component, count: `+${number}` };
+  if (sign === "-") return { component, count: `-${number}` };
+  return { component, count: number };
+}
+
+/** Collects a repeatable `name=value` option into one record. */
+export function nameAndValue(text: string, earlier: Readonly<Record<string, string>> = {}) {
+  const at = text.indexOf("=");
+  if (at < 1) throw new InvalidArgumentError("Wanted is NAME=VALUE.");
+  return { ...earlier, [text.slice(0, at)]: text.slice(at + 1) };
+}
+
+/** Collects a repeatable `yarn.io/gpu=2` option into one record. */
+export function resourceAmount(text: string, earlier: Readonly<Record<string, number>> = {}) {
+  const match = /^([^=]+)=(\d{1,12})$/.exec(text);
+  const name = match?.[1] ?? "";
+  if (match === null || !RESOURCE_NAME.test(name)) {
+    throw new InvalidArgumentError("Wanted is TYPE=AMOUNT, such as yarn.io/gpu=2.");
+  }
+  return { ...earlier, [name]: Number(match[2]) };
+}
+
+export function collect(text: string, earlier: readonly string[] = []): readonly string[] {
+  return [...earlier, text];
+}
+
+/** Refuses the first name that a service does not know, and says which is near. */
+export function refuseUnknown(
+  service: string,
+  noun: "component" | "instance",
+  wanted: readonly string[],
+  known: readonly string[],
+): void {
+  const missing = wanted.find((each) => !known.includes(each));
+  if (missing === undefined) return;
+  const near = didYouMean(missing, known);
+  throw cliError(
+    EXIT_CODE.NOT_FOUND,
+    "NOT_FOUND",
+    `service ${service} has no ${noun} ${JSON.stringify(missing)}`,
+    near === undefined ? `it has ${known.slice(0, 10).join(", ")}` : `did you mean ${near}?`,
+  );
+}
+
+/** Asks on the terminal; anything but `y` or `yes`, the end of input included, is a no. */
+export async function confirm(question: string, io: Io): Promise<boolean> {
+  io.stderr.write(`${question} [y/N] `);
+  const answer = await firstLine(io);
+  return /^y(es)?$/i.test(answer.trim());
+}
+
+async function firstLine(io: Io): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let text = "";
+    const settle = (finish: () => void) => {
+      io.stdin.off("data", read);
+      io.stdin.off("end", end);
+      io.signal.removeEventListener("abort", stop);
+      io.stdin.pause();
+      finish();
+    };
+    const read = (chunk: Buffer | string) => {
+      text += String(chunk);
+      if (text.includes("\n")) end();
+    };
+    const end = () => settle(() => resolve(text.split("\n")[0] ?? ""));
+    const stop = () => settle(() => reject(io.signal.reason));
+    io.stdin.on("data", read);
+    io.stdin.on("end", end);
+    io.signal.addEventListener("abort", stop, { once: true });
+  });
+}

@@ -1,0 +1,51 @@
+/** `selvedge registry …`: looking things up in the cluster's registry (seed 000). Anybody may. */
+import { registryClient } from "../../client/registry.ts";
+import { formatTable, oneLine } from "../output.ts";
+import type { Registrar } from "../session.ts";
+
+export function registerRegistry(registrar: Registrar): void {
+  const group = registrar.program.command("registry").description("look up what is registered");
+
+  const list = group
+    .command("ls")
+    .description("list the entries below a path")
+    .argument("[path]", "registry path, such as /users/joe", "/");
+  registrar.action(list, "other", async (session, [path = "/"]) => {
+    const children = await registryClient(session.http()).list(path);
+    session.output.result(children, () => children.map(oneLine).join("\n"));
+  });
+
+  const resolve = group
+    .command("resolve")
+    .description("show the service record at a path")
+    .argument("<path>", "registry path, such as /users/joe/yarn-service/hello");
+  registrar.action(resolve, "other", async (session, [path = ""]) => {
+    const record = await registryClient(session.http()).resolve(path);
+    session.output.result(record, () => {
+      const { type: _, description, external, internal, ...attributes } = record;
+      const parts = description === undefined ? [] : [oneLine(description)];
+      const facts = Object.entries(attributes).map(
+        ([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`,
+      );
+      if (facts.length > 0) parts.push(facts.map(oneLine).join("\n"));
+      const rows = [
+        ...external.map((endpoint) => ["external", endpoint] as const),
+        ...internal.map((endpoint) => ["internal", endpoint] as const),
+      ].flatMap(([scope, { api, protocolType, addresses }]) =>
+        addresses.map((address) => [scope, api, protocolType, formatAddress(address)].map(oneLine)),
+      );
+      if (rows.length > 0) parts.push(formatTable(["SCOPE", "API", "PROTOCOL", "ADDRESS"], rows));
+      return parts.join("\n\n");
+    });
+  });
+}
+
+/** The three shapes of seed 000; anything else by its fields. */
+function formatAddress(address: Readonly<Record<string, string>>): string {
+  const { uri, host, port } = address;
+  if (uri !== undefined) return uri;
+  if (host !== undefined && port !== undefined) return `${host}:${port}`;
+  return Object.entries(address)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(" ");
+}

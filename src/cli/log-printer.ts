@@ -1,0 +1,68 @@
+/**
+ * Puts the logs of several containers on one stdout without mixing their lines: a line is printed
+ * when it is whole, or when its log ends. For json and yaml every line is one document.
+ */
+import type { ContainerView } from "../shared/service.ts";
+import { logLine, type Style, wantsColour } from "./output.ts";
+import type { Session } from "./session.ts";
+
+export type LogPrinter = {
+  add(container: ContainerView, text: string): void;
+  /** Nothing more comes from this container. */
+  end(container: ContainerView): void;
+  /** Nothing more comes at all. */
+  close(): void;
+};
+
+const PALETTE: readonly Style[] = ["cyan", "yellow", "green", "magenta", "blue", "red"];
+/** A log without line ends is printed in pieces of this many characters. */
+const LINE_CHARACTERS_MAX = 65_536;
+
+/** `instances` only decides how wide the prefix is; others may come later. */
+export function createLogPrinter(
+  session: Session,
+  instances: readonly string[],
+  prefixed: boolean,
+): LogPrinter {
+  const { output, io } = session;
+  const width = Math.max(0, ...instances.map((instance) => instance.length));
+  const coloured = wantsColour(io.stdout, io.env) && output.format === "table";
+  const styles = new Map<string, Style>();
+  const rests = new Map<string, { readonly container: ContainerView; text: string }>();
+
+  const prefix = (instance: string) => {
+    const style = styles.get(instance) ?? PALETTE[styles.size % PALETTE.length] ?? "cyan";
+    styles.set(instance, style);
+    return output.paint(style, `${instance.padEnd(width)} |`);
+  };
+  const print = (container: ContainerView, line: string) => {
+    const instance = container.component_instance_name;
+    output.stream({ instance, containerId: container.id, line }, () => {
+      const text = logLine(line.replace(/\r$/, ""), coloured);
+      return prefixed ? `${prefix(instance)} ${text}`.trimEnd() : text;
+    });
+  };
+  const end = (container: ContainerView) => {
+    const rest = rests.get(container.id);
+    rests.delete(container.id);
+    if (rest !== undefined && rest.text !== "") print(container, rest.text);
+  };
+
+  return {
+    add(container, text) {
+      const rest = rests.get(container.id) ?? { container, text: "" };
+      const lines = (rest.text + text).split("\n");
+      rest.text = lines.pop() ?? "";
+      for (const line of lines) print(container, line);
+      if (rest.text.length > LINE_CHARACTERS_MAX) {
+        print(container, rest.text);
+        rest.text = "";
+      }
+      rests.set(container.id, rest);
+    },
+    end,
+    close() {
+      for (const { container } of rests.values()) end(container);
+    },
+  };
+}

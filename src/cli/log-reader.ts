@@ -1,0 +1,77 @@
+/**
+ * Reading one container's log through the control plane: all of it, its last lines, or
+ * whatever comes next. Offsets are bytes; a reply says where the next one begins.
+ */
+import { ProblemError } from "../client/problem-error.ts";
+import type { ServicesClient } from "../client/services.ts";
+import { LIMITS } from "../shared/limits.ts";
+import type { ReadLogResponse } from "../shared/protocol/container-management.ts";
+
+export type LogSource = {
+  readonly client: ServicesClient;
+  readonly service: string;
+  readonly containerId: string;
+  readonly file: "stdout" | "stderr";
+};
+
+/** A first guess at the length of a line; the guess is quadrupled until enough lines are found. */
+const LINE_BYTES = 256;
+const TAIL_BYTES_MAX = 16_777_216;
+
+/** One reply, or null when there is no such log (yet). */
+export async function readChunk(
+  { client, service, containerId, file }: LogSource,
+  offset: number,
+  waitMs: number,
+): Promise<ReadLogResponse | null> {
+  const length = LIMITS.logChunkBytesMax;
+  try {
+    return await client.log(service, { containerId, file, offset, length, waitMs });
+  } catch (error) {
+    if (error instanceof ProblemError && error.failure.code === "NOT_FOUND") return null;
+    throw error;
+  }
+}
+
+/**
+ * From `offset` (negative: before the end) to the present end, piece by piece. Answers where that
+ * end is, or null when there is no such log (yet).
+ */
+export async function readToEnd(
+  source: LogSource,
+  offset: number,
+  take: (text: string) => void,
+): Promise<number | null> {
+  let next: number | null = null;
+  for (;;) {
+    const chunk = await readChunk(source, next ?? offset, 0);
+    if (chunk === null) return next;
+    take(chunk.data);
+    const stands = next !== null && chunk.nextOffset <= next;
+    next = chunk.nextOffset;
+    if (chunk.end || chunk.data === "" || stands) return next;
+  }
+}
+
+/** The last `count` lines, and the offset where they end. Null when there is no such log (yet). */
+export async function readTail(
+  source: LogSource,
+  count: number,
+): Promise<{ readonly text: string; readonly nextOffset: number } | null> {
+  for (let window = LINE_BYTES * Math.max(1, count); ; window *= 4) {
+    const windowBytes = Math.min(window, TAIL_BYTES_MAX);
+    let text = "";
+    const nextOffset = await readToEnd(source, -windowBytes, (more) => {
+      text += more;
+    });
+    if (nextOffset === null) return null;
+    const lines = text.split("\n");
+    const afterLast = text.endsWith("\n") ? 1 : 0;
+    const isWhole = nextOffset <= windowBytes;
+    // One line more than wanted: the first of them may be the rest of a line.
+    if (lines.length - afterLast > count || isWhole || windowBytes === TAIL_BYTES_MAX) {
+      const kept = count === 0 ? [] : lines.slice(-(count + afterLast));
+      return { text: kept.join("\n"), nextOffset };
+    }
+  }
+}

@@ -1,0 +1,118 @@
+/**
+ * The `selvedge` command: verbs in, exit code out. Everything a verb throws ends here, as one error
+ * report on stderr in the form that was asked for, and the exit code that tells the truth about it.
+ */
+import { Command, CommanderError, Option } from "commander";
+import { VERSION } from "../shared/version.ts";
+import { registerCluster } from "./commands/cluster.ts";
+import { registerContext } from "./commands/context.ts";
+import { registerLogin } from "./commands/login.ts";
+import { registerNode, type StartNodeManager } from "./commands/node.ts";
+import { registerRegistry } from "./commands/registry.ts";
+import { registerService } from "./commands/service.ts";
+import { registerToken } from "./commands/token.ts";
+import { CliError, errorAsJson, formatError, reportOf } from "./errors.ts";
+import {
+  EXIT_CODE,
+  EXIT_CODE_MEANINGS,
+  type ExitCode,
+  exitCodeOf,
+  type Subject,
+} from "./exit-codes.ts";
+import { Interrupted, type Io } from "./io.ts";
+import { FORMATS } from "./output.ts";
+import { type GlobalOptions, openSession, type Registrar, type Work } from "./session.ts";
+
+/** What is only loaded when a verb needs it. */
+export type Programs = { readonly startNodeManager: StartNodeManager };
+
+/** Runs one command line, without the program's name. Never throws. */
+export async function main(
+  argv: readonly string[],
+  io: Io,
+  programs: Programs = { startNodeManager: startRealNodeManager },
+): Promise<ExitCode> {
+  let subject: Subject = "other";
+  const program = createProgram(io);
+  const registrar: Registrar = {
+    program,
+    action<Options>(command: Command, about: Subject, work: Work<Options>) {
+      command.action(async () => {
+        subject = about;
+        const globals = program.opts<GlobalOptions>();
+        await work(openSession(globals, io), command.args, command.opts() as Options);
+      });
+    },
+  };
+  registerService(registrar);
+  registerNode(registrar, programs.startNodeManager);
+  registerRegistry(registrar);
+  registerLogin(registrar);
+  registerContext(registrar);
+  registerToken(registrar);
+  registerCluster(registrar);
+  try {
+    await program.parseAsync([...argv], { from: "user" });
+    return EXIT_CODE.OK;
+  } catch (error) {
+    return reportError(error, subject, argv, io);
+  }
+}
+
+function createProgram(io: Io): Command {
+  const program = new Command("selvedge")
+    .description("YARN at the edge: run services on your machines, from anywhere.")
+    .version(VERSION, "-V, --version")
+    .addOption(
+      new Option("-o, --output <format>", "form of the result").choices(FORMATS).default("table"),
+    )
+    .option("-q, --quiet", "the result and errors only: no progress, no notes")
+    .option("--verbose", "with an error: its code, request id and stack")
+    .option("--context <name>", "cluster to speak to, as `selvedge login` named it")
+    .option("--url <url>", "URL of the cluster to speak to")
+    .option("--cluster <name>", "name of a cluster below that URL")
+    .option("--user <user>", "whose services are meant (administrators)")
+    .configureHelp({ showGlobalOptions: true })
+    .configureOutput({
+      writeOut: (text) => io.stdout.write(text),
+      writeErr: (text) => io.stderr.write(text),
+      // Usage errors are reported like all others, by reportError.
+      outputError: () => undefined,
+    })
+    .exitOverride();
+  program.addHelpText(
+    "after",
+    "\nExit codes:\n" +
+      Object.entries(EXIT_CODE_MEANINGS)
+        .map(([code, meaning]) => `  ${code.padStart(3)}  ${meaning}`)
+        .join("\n"),
+  );
+  return program;
+}
+
+function reportError(error: unknown, subject: Subject, argv: readonly string[], io: Io): ExitCode {
+  // --help and --version end by an error as well; help for want of a verb is wrong usage.
+  if (error instanceof CommanderError && /^commander\.(help|version)/.test(error.code)) {
+    return error.exitCode === 0 ? EXIT_CODE.OK : EXIT_CODE.USAGE;
+  }
+  const aborted: unknown = io.signal.aborted ? io.signal.reason : undefined;
+  const isOurs = error instanceof Error && error.name !== "AbortError";
+  const told = aborted instanceof Interrupted && !isOurs ? aborted : error;
+  const report = reportOf(told, subject);
+  const verbose = argv.includes("--verbose");
+  const asJson = /(^| )(-o|--output)[ =]?json( |$)/.test(argv.join(" "));
+  // The person who pressed Ctrl-C knows it.
+  if (told instanceof Interrupted) return report.exitCode;
+  io.stderr.write(`${asJson ? errorAsJson(report, verbose) : formatError(report, verbose)}\n`);
+  return report.exitCode;
+}
+
+const startRealNodeManager: StartNodeManager = async (options) => {
+  const { startNodeManager, NodeManagerError } = await import("../agent/main.ts");
+  try {
+    return await startNodeManager(options);
+  } catch (error) {
+    if (!(error instanceof NodeManagerError)) throw error;
+    throw new CliError(exitCodeOf(error.failure, "other"), error.failure);
+  }
+};

@@ -1,0 +1,211 @@
+/**
+ * ApplicationMasterProtocol over a Cluster (facts/yarn-rm-nm-scheduler.md §6).
+ *
+ * `responseId` makes allocate safe against lost and doubled messages: a reply is kept (as the
+ * `deliveredIn` of the containers it carried) until the master shows, by sending its number, that
+ * it has it. Unlike Hadoop's, an ask is counted against containers still on their way to the
+ * master, so that repeating an ask never yields surplus containers.
+ */
+import { EXIT } from "../../shared/container.ts";
+import { fail, ok, type Reply } from "../../shared/errors.ts";
+import type { ApplicationAttemptId } from "../../shared/ids.ts";
+import type {
+  AllocateRequest,
+  AllocateResponse,
+  CompletedContainer,
+  FinishApplicationMasterRequest,
+  RegisterApplicationMasterResponse,
+  ResourceRequest,
+} from "../../shared/protocol/application-master.ts";
+import { type ApplicationRow, type Cluster, type ContainerRow, isLive } from "./cluster.ts";
+
+/** An allocate reply before its ContainerTokens are signed (the shell does that). */
+export type UnsignedAllocateResponse = Omit<AllocateResponse, "allocated"> & {
+  readonly allocated: readonly ContainerRow[];
+};
+
+export function registerApplicationMaster(
+  cluster: Cluster,
+  attemptId: ApplicationAttemptId,
+): Reply<RegisterApplicationMasterResponse> {
+  const application = cluster.applicationOf(attemptId);
+  if (!application || !isLive(application)) return attemptNotFound(attemptId);
+  if (application.state === "ACCEPTED") {
+    cluster.applications.put({ ...application, state: "RUNNING" });
+  }
+  return ok({
+    queue: application.queue,
+    maximumCapability: cluster.scheduler.maximumCapability(),
+  });
+}
+
+export function allocate(
+  cluster: Cluster,
+  attemptId: ApplicationAttemptId,
+  request: AllocateRequest,
+  nowMs: number,
+): Reply<UnsignedAllocateResponse> {
+  const application = cluster.applicationOf(attemptId);
+  if (!application || !isLive(application)) return attemptNotFound(attemptId);
+  if (application.state !== "RUNNING") {
+    return fail("FAILED_PRECONDITION", `the ApplicationMaster of ${attemptId} is not registered`, {
+      reason: "ApplicationMasterNotRegisteredException",
+    });
+  }
+  const { responseId } = application;
+  if (request.responseId !== responseId && request.responseId !== responseId - 1) {
+    return fail(
+      "INVALID_ARGUMENT",
+      `allocate of ${attemptId} came with responseId ${request.responseId}, expected ${responseId}`,
+      { reason: "InvalidApplicationMasterRequestException" },
+    );
+  }
+  const refused = checkAsks(request.asks);
+  if (refused) return refused;
+
+  forgetAcknowledged(cluster, attemptId, request.responseId);
+  release(cluster, attemptId, request);
+  for (const ask of request.asks) updateAsk(cluster, attemptId, ask, request.responseId);
+  cluster.schedule(nowMs);
+  return ok(deliver(cluster, attemptId, request.responseId));
+}
+
+export function finishApplicationMaster(
+  cluster: Cluster,
+  attemptId: ApplicationAttemptId,
+  request: FinishApplicationMasterRequest,
+  nowMs: number,
+): Reply<undefined> {
+  const application = cluster.applicationOf(attemptId);
+  if (!application) return attemptNotFound(attemptId);
+  if (isLive(application)) {
+    cluster.endApplication(application, { state: "FINISHED", ...request }, nowMs);
+    cluster.schedule(nowMs);
+  }
+  return ok();
+}
+
+function checkAsks(asks: readonly ResourceRequest[]) {
+  for (const ask of asks) {
+    if (ask.resourceName === "*" && ask.count >= 0 && Number.isInteger(ask.count)) continue;
+    return fail(
+      "INVALID_ARGUMENT",
+      `an ask for ${ask.count} containers at "${ask.resourceName}" is not possible`,
+      {
+        reason: "InvalidResourceRequestException",
+        hint: "count is a whole number from 0, resourceName is *",
+      },
+    );
+  }
+  return undefined;
+}
+
+/** Rows of ended containers go once their master has shown that it knows. */
+function forgetAcknowledged(cluster: Cluster, attemptId: ApplicationAttemptId, upTo: number): void {
+  for (const id of cluster.toldOfAttempt.of(attemptId)) {
+    const told = cluster.containers.get(id)?.exitDeliveredIn;
+    if (told !== null && told !== undefined && told <= upTo) cluster.containers.delete(id);
+  }
+}
+
+function release(
+  cluster: Cluster,
+  attemptId: ApplicationAttemptId,
+  request: AllocateRequest,
+): void {
+  for (const id of request.releases) {
+    const container = cluster.containers.get(id);
+    if (container?.attemptId !== attemptId) continue;
+    const diagnostics = "Container released by application";
+    cluster.requestCleanup(container, { exitStatus: EXIT.ABORTED, diagnostics });
+  }
+}
+
+function updateAsk(
+  cluster: Cluster,
+  attemptId: ApplicationAttemptId,
+  ask: ResourceRequest,
+  upTo: number,
+): void {
+  const { priority, allocationRequestId, capability } = ask;
+  const count = Math.max(0, ask.count - onTheirWay(cluster, attemptId, ask, upTo));
+  cluster.setAsk({ attemptId, priority, allocationRequestId, capability, count });
+}
+
+/** Containers for this ask which the master had not received when it sent the request. */
+function onTheirWay(
+  cluster: Cluster,
+  attemptId: ApplicationAttemptId,
+  ask: ResourceRequest,
+  upTo: number,
+): number {
+  let count = 0;
+  const application = cluster.applicationOf(attemptId);
+  const replayed = application !== undefined && application.responseId > upTo;
+  const index = replayed ? cluster.containersOfAttempt : cluster.newsOfAttempt;
+  for (const id of index.of(attemptId)) {
+    const row = cluster.containers.get(id);
+    if (row === undefined || row.state === "COMPLETED") continue;
+    if (row.priority !== ask.priority || row.allocationRequestId !== ask.allocationRequestId) {
+      continue;
+    }
+    if (row.deliveredIn === null || row.deliveredIn > upTo) count += 1;
+  }
+  return count;
+}
+
+/** Stamps the news with the reply's number, and collects all that the master does not have yet. */
+function deliver(
+  cluster: Cluster,
+  attemptId: ApplicationAttemptId,
+  upTo: number,
+): UnsignedAllocateResponse {
+  const application = cluster.applicationOf(attemptId) as ApplicationRow;
+  const news = cluster.newsOfAttempt.of(attemptId);
+  const number = news.length > 0 ? upTo + 1 : application.responseId;
+  const ids =
+    number > upTo && application.responseId > upTo
+      ? cluster.containersOfAttempt.of(attemptId)
+      : news;
+  if (number !== application.responseId) {
+    cluster.applications.put({ ...application, responseId: number });
+  }
+  const allocated: ContainerRow[] = [];
+  const completed: CompletedContainer[] = [];
+  for (const id of ids) {
+    const row = stamp(cluster, id, number);
+    if (row.deliveredIn === number && row.exit === null) allocated.push(row);
+    if (row.exit !== null && row.exitDeliveredIn === number) {
+      completed.push({ containerId: id, ...row.exit });
+    }
+  }
+  return {
+    responseId: number,
+    allocated,
+    completed,
+    availableResources: cluster.scheduler.headroom(attemptId),
+    clusterNodes: cluster.scheduler.usage().nodes,
+    pending: cluster.scheduler.pending(attemptId),
+  };
+}
+
+function stamp(cluster: Cluster, id: string, number: number): ContainerRow {
+  const row = cluster.containers.get(id) as ContainerRow;
+  if (row.deliveredIn === null) {
+    const acquired: ContainerRow = { ...row, state: "ACQUIRED", deliveredIn: number };
+    cluster.containers.put(acquired);
+    return acquired;
+  }
+  if (row.exit !== null && row.exitDeliveredIn === null) {
+    const told: ContainerRow = { ...row, exitDeliveredIn: number };
+    cluster.containers.put(told);
+    return told;
+  }
+  return row;
+}
+
+function attemptNotFound(attemptId: ApplicationAttemptId) {
+  return fail("NOT_FOUND", `there is no running application attempt ${attemptId}`, {
+    reason: "ApplicationAttemptNotFoundException",
+  });
+}

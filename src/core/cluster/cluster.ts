@@ -1,0 +1,342 @@
+/**
+ * The ResourceManager's rows and the few primitives that keep rows and scheduler in step.
+ * Commands (application.ts, application-master.ts, node.ts) change a cluster only through these.
+ *
+ * The scheduler is derived: `restore` rebuilds it from the rows. A container's resources count as
+ * used until its node has said that the process is gone (or the node itself is gone).
+ */
+import { EXIT } from "../../shared/container.ts";
+import {
+  type ApplicationAttemptId,
+  type ApplicationId,
+  type ContainerId,
+  formatContainerId,
+  type NodeId,
+} from "../../shared/ids.ts";
+import { LIMITS } from "../../shared/limits.ts";
+import type { NodeFacts, NodeState } from "../../shared/node.ts";
+import type {
+  ServiceEntry,
+  YarnApplicationState,
+} from "../../shared/protocol/application-client.ts";
+import type { FinalStatus } from "../../shared/protocol/application-master.ts";
+import type { MasterName } from "../../shared/protocol/container-management.ts";
+import type { Resource } from "../../shared/resource.ts";
+import { CapacityScheduler } from "../scheduler/capacity-scheduler.ts";
+import { type Change, Index, Table } from "../table.ts";
+
+/** `yarn.resourcemanager.rm.container-allocation.expiry-interval-ms`. */
+export const ALLOCATION_EXPIRY_MS = 600_000;
+/** Rises only when a cluster is restored from a backup, so that ids never repeat. */
+const EPOCH = 1;
+
+export type ClusterRow = {
+  readonly key: "cluster";
+  /** The cluster timestamp inside every id: epoch ms of the first start. */
+  readonly timestamp: number;
+  readonly nextApplication: number;
+};
+
+export type NodeRow = {
+  readonly facts: NodeFacts;
+  readonly shard: string;
+  readonly state: NodeState;
+  readonly reason: string;
+  readonly lastChangeMs: number;
+};
+
+export type ApplicationRow = {
+  readonly applicationId: ApplicationId;
+  readonly attemptId: ApplicationAttemptId;
+  /** Position in the order of submission. */
+  readonly number: number;
+  readonly name: string;
+  readonly user: string;
+  readonly queue: string;
+  readonly applicationType: string;
+  readonly master: MasterName;
+  readonly submissionId: string;
+  readonly state: YarnApplicationState;
+  readonly finalStatus: FinalStatus | "UNDEFINED";
+  readonly diagnostics: string;
+  readonly startedMs: number;
+  readonly finishedMs: number | null;
+  readonly nextContainer: number;
+  /** Number of the last allocate reply that told something new. */
+  readonly responseId: number;
+};
+
+export type AskRow = {
+  readonly attemptId: ApplicationAttemptId;
+  readonly priority: number;
+  readonly allocationRequestId: number;
+  readonly capability: Resource;
+  readonly count: number;
+};
+
+export type Exit = { readonly exitStatus: number; readonly diagnostics: string };
+
+/** RMContainerState; RELEASED, KILLED and EXPIRED are `cleanup` with its exit status. */
+export type RMContainerState = "ALLOCATED" | "ACQUIRED" | "RUNNING" | "COMPLETED";
+
+export type ContainerRow = {
+  readonly containerId: ContainerId;
+  readonly attemptId: ApplicationAttemptId;
+  readonly nodeId: NodeId;
+  readonly resource: Resource;
+  readonly priority: number;
+  readonly allocationRequestId: number;
+  readonly state: RMContainerState;
+  readonly allocatedMs: number;
+  /** The allocate reply that carried it; null while the master has not been told. */
+  readonly deliveredIn: number | null;
+  /** Ordered to end; `sent` once the tracker has stored the order. */
+  readonly cleanup: (Exit & { readonly sent: boolean }) | null;
+  readonly exit: Exit | null;
+  readonly exitDeliveredIn: number | null;
+};
+
+/** The last report heard from a tracker shard. */
+export type TrackerRow = { readonly shard: string; readonly generation: number };
+
+export type DirectoryRow = {
+  readonly master: MasterName;
+  readonly generation: number;
+  readonly entry: ServiceEntry | null;
+};
+
+const askKey = (ask: Pick<AskRow, "attemptId" | "priority" | "allocationRequestId">) =>
+  `${ask.attemptId}/${ask.priority}/${ask.allocationRequestId}`;
+
+export class Cluster {
+  readonly meta = new Table<ClusterRow>("cluster", (row) => row.key);
+  readonly nodes = new Table<NodeRow>("nodes", (row) => row.facts.nodeId);
+  readonly applications = new Table<ApplicationRow>("applications", (row) => row.applicationId);
+  readonly asks = new Table<AskRow>("asks", askKey);
+  readonly containers = new Table<ContainerRow>("containers", (row) => row.containerId);
+  readonly trackers = new Table<TrackerRow>("trackers", (row) => row.shard);
+  readonly directory = new Table<DirectoryRow>("directory", (row) => row.master);
+  readonly tables = [
+    this.meta,
+    this.nodes,
+    this.applications,
+    this.asks,
+    this.containers,
+    this.trackers,
+    this.directory,
+  ] as const;
+
+  readonly containersOfNode = new Index(this.containers, containerKey, (row) =>
+    row.state === "COMPLETED" ? undefined : row.nodeId,
+  );
+  readonly containersOfAttempt = new Index(this.containers, containerKey, (row) => row.attemptId);
+  /** Containers that the attempt's master has not been told everything about. */
+  readonly newsOfAttempt = new Index(this.containers, containerKey, (row) =>
+    hasNews(row) ? row.attemptId : undefined,
+  );
+  /** Containers whose end was told, and whose row goes once the master acknowledged that. */
+  readonly toldOfAttempt = new Index(this.containers, containerKey, (row) =>
+    row.exitDeliveredIn === null ? undefined : row.attemptId,
+  );
+  /** Cleanup orders that the node's tracker has not stored yet. */
+  readonly unsentCleanups = new Index(this.containers, containerKey, (row) =>
+    row.cleanup !== null && !row.cleanup.sent && row.state !== "COMPLETED" ? row.nodeId : undefined,
+  );
+  /** Containers given away but not yet seen on their node; they expire. */
+  readonly starting = new Index(this.containers, containerKey, (row) =>
+    row.state === "ACQUIRED" && row.cleanup === null ? "starting" : undefined,
+  );
+  readonly asksOfAttempt = new Index(this.asks, askKey, (row) => row.attemptId);
+  readonly applicationOfAttemptIndex = new Index(
+    this.applications,
+    (row) => row.applicationId,
+    (row) => row.attemptId,
+  );
+  readonly applicationOfSubmission = new Index(
+    this.applications,
+    (row) => row.applicationId,
+    (row) => row.submissionId,
+  );
+  readonly liveApplications = new Index(
+    this.applications,
+    (row) => row.applicationId,
+    (row) => (isLive(row) ? "live" : undefined),
+  );
+
+  scheduler = new CapacityScheduler();
+
+  /** Rebuilds the scheduler after the rows were loaded. */
+  restore(): void {
+    this.scheduler = new CapacityScheduler();
+    for (const node of this.nodes.values()) {
+      if (node.state === "RUNNING") this.scheduler.addNode(node.facts);
+    }
+    for (const application of this.applications.values()) {
+      if (isLive(application)) this.#schedulable(application);
+    }
+    for (const container of this.containers.values()) {
+      if (container.state !== "COMPLETED") this.scheduler.book(container);
+    }
+    for (const ask of this.asks.values()) this.scheduler.setAsk(ask.attemptId, ask);
+  }
+
+  drain(): Change[] {
+    return this.tables.flatMap((table) => table.drain());
+  }
+
+  /** First start of a cluster: its timestamp goes into every id. Later starts change nothing. */
+  open(nowMs: number): ClusterRow {
+    const known = this.meta.get("cluster");
+    if (known) return known;
+    const row: ClusterRow = { key: "cluster", timestamp: nowMs, nextApplication: 1 };
+    this.meta.put(row);
+    return row;
+  }
+
+  applicationOf(attemptId: ApplicationAttemptId): ApplicationRow | undefined {
+    const [applicationId] = this.applicationOfAttemptIndex.of(attemptId);
+    return applicationId === undefined ? undefined : this.applications.get(applicationId);
+  }
+
+  addApplication(row: ApplicationRow): void {
+    this.applications.put(row);
+    this.#schedulable(row);
+  }
+
+  #schedulable(row: ApplicationRow): void {
+    this.scheduler.addApplication({
+      attemptId: row.attemptId,
+      queue: row.queue,
+      user: row.user,
+      order: row.number,
+    });
+  }
+
+  /** Sets the outstanding number of an ask, in the rows and in the scheduler; 0 removes it. */
+  setAsk(ask: AskRow): void {
+    if (ask.count > 0) this.asks.put(ask);
+    else this.asks.delete(askKey(ask));
+    this.scheduler.setAsk(ask.attemptId, ask);
+  }
+
+  /** Places what can be placed now, as new ALLOCATED containers. */
+  schedule(nowMs: number): void {
+    const assignments = this.scheduler.schedule(LIMITS.assignmentsPerPassMax, (attemptId) =>
+      this.#mintContainerId(attemptId),
+    );
+    const touched = new Map<string, AskRow>();
+    for (const assignment of assignments) {
+      const { containerId, attemptId, nodeId, resource, priority, allocationRequestId } =
+        assignment;
+      this.containers.put({
+        containerId,
+        attemptId,
+        nodeId,
+        resource,
+        priority,
+        allocationRequestId,
+        state: "ALLOCATED",
+        allocatedMs: nowMs,
+        deliveredIn: null,
+        cleanup: null,
+        exit: null,
+        exitDeliveredIn: null,
+      });
+      const key = askKey(assignment);
+      const ask = touched.get(key) ?? this.asks.get(key);
+      if (ask) touched.set(key, { ...ask, count: ask.count - 1 });
+    }
+    for (const [key, ask] of touched) {
+      if (ask.count > 0) this.asks.put(ask);
+      else this.asks.delete(key);
+    }
+  }
+
+  #mintContainerId(attemptId: ApplicationAttemptId): ContainerId {
+    const application = this.applicationOf(attemptId);
+    if (!application)
+      throw new Error(`assertion failed: ${attemptId} was scheduled but is unknown`);
+    this.applications.put({ ...application, nextContainer: application.nextContainer + 1 });
+    return formatContainerId(attemptId, EPOCH, application.nextContainer);
+  }
+
+  /**
+   * Wants a container ended. One that its master was never told of ends at once; any other ends
+   * when its node says so.
+   */
+  requestCleanup(container: ContainerRow, exit: Exit): void {
+    if (container.state === "COMPLETED" || container.cleanup !== null) return;
+    if (container.deliveredIn === null) this.complete(container, exit);
+    else this.containers.put({ ...container, cleanup: { ...exit, sent: false } });
+  }
+
+  /** The container is over: frees its resources and keeps the row until its master was told. */
+  complete(container: ContainerRow, exit: Exit): void {
+    if (container.state === "COMPLETED") return;
+    this.scheduler.release(container.containerId);
+    const application = this.applicationOf(container.attemptId);
+    if (!application || !isLive(application)) {
+      this.containers.delete(container.containerId);
+    } else if (container.deliveredIn === null) {
+      this.containers.delete(container.containerId);
+      this.#askAgain(container);
+    } else {
+      this.containers.put({ ...container, state: "COMPLETED", exit });
+    }
+  }
+
+  /** A container was lost before its master heard of it, so the ask for it still stands. */
+  #askAgain(container: ContainerRow): void {
+    const { attemptId, priority, allocationRequestId, resource } = container;
+    const key = askKey({ attemptId, priority, allocationRequestId });
+    const count = (this.asks.get(key)?.count ?? 0) + 1;
+    this.setAsk({ attemptId, priority, allocationRequestId, capability: resource, count });
+  }
+
+  /** Ends an application; what it still holds is cleaned up. */
+  endApplication(
+    application: ApplicationRow,
+    end: Pick<ApplicationRow, "state" | "finalStatus" | "diagnostics">,
+    nowMs: number,
+  ): void {
+    for (const key of this.asksOfAttempt.of(application.attemptId)) this.asks.delete(key);
+    this.scheduler.removeApplication(application.attemptId);
+    const current = this.applications.get(application.applicationId) ?? application;
+    this.applications.put({ ...current, ...end, finishedMs: nowMs });
+    const exit = {
+      exitStatus: EXIT.KILLED_AFTER_APP_COMPLETION,
+      diagnostics: `Container of a completed application: ${end.diagnostics}`,
+    };
+    for (const id of this.containersOfAttempt.of(application.attemptId)) {
+      const container = this.containers.get(id);
+      if (container?.state === "COMPLETED") this.containers.delete(id);
+      else if (container) this.requestCleanup(container, exit);
+    }
+    this.#forgetOldApplications();
+  }
+
+  /** `yarn.resourcemanager.max-completed-applications`: oldest finished first. */
+  #forgetOldApplications(): void {
+    const excess =
+      this.applications.size -
+      this.liveApplications.count("live") -
+      LIMITS.completedApplicationsMax;
+    if (excess <= 0) return;
+    const finished = [...this.applications.values()]
+      .filter((row) => !isLive(row) && this.containersOfAttempt.count(row.attemptId) === 0)
+      .sort((a, b) => (a.finishedMs ?? 0) - (b.finishedMs ?? 0));
+    for (const row of finished.slice(0, excess)) this.applications.delete(row.applicationId);
+  }
+}
+
+export function isLive(application: ApplicationRow): boolean {
+  return application.state === "ACCEPTED" || application.state === "RUNNING";
+}
+
+function containerKey(row: ContainerRow): string {
+  return row.containerId;
+}
+
+function hasNews(row: ContainerRow): boolean {
+  return row.deliveredIn === null || (row.state === "COMPLETED" && row.exitDeliveredIn === null);
+}

@@ -1,0 +1,168 @@
+/**
+ * What tracker shards tell the ResourceManager of nodes and containers, and what it wants of them.
+ * Reports carry latest values, so the same one twice, or an old one late, changes nothing.
+ */
+import { EXIT } from "../../shared/container.ts";
+import { fail, ok, type Reply } from "../../shared/errors.ts";
+import { applicationOfContainer, type ContainerId, type NodeId } from "../../shared/ids.ts";
+import type {
+  CleanupOrder,
+  ContainerReport,
+  NodeReport,
+  TrackerReport,
+} from "../../shared/protocol/resource-tracker.ts";
+import { ALLOCATION_EXPIRY_MS, type Cluster, type NodeRow } from "./cluster.ts";
+
+/** Answers the generation heard, and the containers of the report that nobody owns (any more). */
+export function reportNodes(
+  cluster: Cluster,
+  report: TrackerReport,
+  nowMs: number,
+): { readonly acknowledged: number; readonly cleanup: readonly CleanupOrder[] } {
+  const known = cluster.trackers.get(report.shard)?.generation ?? 0;
+  if (report.generation < known) return { acknowledged: known, cleanup: [] };
+  if (report.generation > known) {
+    cluster.trackers.put({ shard: report.shard, generation: report.generation });
+  }
+  const cleanup: CleanupOrder[] = [];
+  for (const container of report.containers) {
+    const orphan = reportContainer(cluster, container);
+    if (orphan) cleanup.push(orphan);
+  }
+  for (const node of report.nodes) reportNode(cluster, report.shard, node, nowMs);
+  cluster.schedule(nowMs);
+  return { acknowledged: report.generation, cleanup };
+}
+
+function reportContainer(cluster: Cluster, report: ContainerReport): CleanupOrder | undefined {
+  const { containerId, nodeId, exitStatus, diagnostics } = report;
+  const container = cluster.containers.get(containerId);
+  if (!container || container.nodeId !== nodeId || container.state === "COMPLETED") {
+    if (report.state === "COMPLETE") return undefined;
+    return {
+      nodeId,
+      containerId,
+      exitStatus: EXIT.KILLED_BY_RESOURCEMANAGER,
+      diagnostics: "The ResourceManager does not know this container (any more)",
+    };
+  }
+  if (report.state === "COMPLETE") cluster.complete(container, { exitStatus, diagnostics });
+  else if (container.state !== "RUNNING")
+    cluster.containers.put({ ...container, state: "RUNNING" });
+  return undefined;
+}
+
+function reportNode(cluster: Cluster, shard: string, report: NodeReport, nowMs: number): void {
+  const { node: facts, presence } = report;
+  const before = cluster.nodes.get(facts.nodeId);
+  if (presence !== "PRESENT") {
+    cluster.scheduler.removeNode(facts.nodeId);
+    putNode(cluster, before, { facts, shard, state: presence, reason: report.reason }, nowMs);
+    loseContainers(cluster, facts.nodeId, report.reason);
+    return;
+  }
+  if (facts.healthy) {
+    putNode(cluster, before, { facts, shard, state: "RUNNING", reason: "" }, nowMs);
+    cluster.scheduler.addNode(facts);
+    return;
+  }
+  const reason = facts.healthReport;
+  putNode(cluster, before, { facts, shard, state: "UNHEALTHY", reason }, nowMs);
+  cluster.scheduler.removeNode(facts.nodeId);
+  const diagnostics = `Container released on an *unhealthy* node: ${reason}`;
+  for (const id of cluster.containersOfNode.of(facts.nodeId)) {
+    const container = cluster.containers.get(id);
+    if (container) cluster.requestCleanup(container, { exitStatus: EXIT.ABORTED, diagnostics });
+  }
+}
+
+function putNode(
+  cluster: Cluster,
+  before: NodeRow | undefined,
+  now: Omit<NodeRow, "lastChangeMs">,
+  nowMs: number,
+): void {
+  const lastChangeMs = before?.state === now.state ? before.lastChangeMs : nowMs;
+  cluster.nodes.put({ ...now, lastChangeMs });
+}
+
+function loseContainers(cluster: Cluster, nodeId: NodeId, reason: string): void {
+  const diagnostics = `Container released on a *lost* node: ${reason}`;
+  for (const id of cluster.containersOfNode.of(nodeId)) {
+    const container = cluster.containers.get(id);
+    if (container) cluster.complete(container, { exitStatus: EXIT.ABORTED, diagnostics });
+  }
+}
+
+/** Cleanup orders that the trackers have not stored yet, by shard. */
+export function unsentCleanups(cluster: Cluster): ReadonlyMap<string, readonly CleanupOrder[]> {
+  const orders = new Map<string, CleanupOrder[]>();
+  for (const nodeId of cluster.unsentCleanups.groups()) {
+    const shard = cluster.nodes.get(nodeId)?.shard;
+    if (shard === undefined) continue;
+    const ofShard = orders.get(shard) ?? [];
+    for (const containerId of cluster.unsentCleanups.of(nodeId)) {
+      const cleanup = cluster.containers.get(containerId)?.cleanup;
+      if (!cleanup) continue;
+      const { exitStatus, diagnostics } = cleanup;
+      ofShard.push({ nodeId, containerId, exitStatus, diagnostics });
+    }
+    orders.set(shard, ofShard);
+  }
+  return orders;
+}
+
+/** The tracker has stored the orders; those `gone` it never had, so that they are over already. */
+export function cleanupsSent(
+  cluster: Cluster,
+  orders: readonly CleanupOrder[],
+  gone: readonly ContainerId[],
+  nowMs: number,
+): void {
+  for (const { containerId } of orders) {
+    const container = cluster.containers.get(containerId);
+    if (!container?.cleanup) continue;
+    cluster.containers.put({ ...container, cleanup: { ...container.cleanup, sent: true } });
+  }
+  for (const containerId of gone) {
+    const container = cluster.containers.get(containerId);
+    if (container?.cleanup) cluster.complete(container, exitOf(container.cleanup));
+  }
+  cluster.schedule(nowMs);
+}
+
+/** Ends containers which were given away but never seen on their node. */
+export function expireAllocations(cluster: Cluster, nowMs: number): void {
+  const diagnostics = "Container expired since it was unused";
+  for (const id of cluster.starting.of("starting")) {
+    const container = cluster.containers.get(id);
+    if (!container || container.allocatedMs + ALLOCATION_EXPIRY_MS > nowMs) continue;
+    cluster.requestCleanup(container, { exitStatus: EXIT.ABORTED, diagnostics });
+  }
+  cluster.schedule(nowMs);
+}
+
+/** Epoch ms at which `expireAllocations` next has something to do, or null. */
+export function nextExpiryMs(cluster: Cluster): number | null {
+  let earliest: number | null = null;
+  for (const id of cluster.starting.of("starting")) {
+    const allocatedMs = cluster.containers.get(id)?.allocatedMs ?? 0;
+    if (earliest === null || allocatedMs < earliest) earliest = allocatedMs;
+  }
+  return earliest === null ? null : earliest + ALLOCATION_EXPIRY_MS;
+}
+
+/** Whose container it is; after the container is forgotten its application still knows the user. */
+export function getContainerOwner(
+  cluster: Cluster,
+  containerId: ContainerId,
+): Reply<{ readonly user: string; readonly nodeId: NodeId | null }> {
+  const application = cluster.applications.get(applicationOfContainer(containerId));
+  if (!application) return fail("NOT_FOUND", `there is no container ${containerId}`);
+  const nodeId = cluster.containers.get(containerId)?.nodeId ?? null;
+  return ok({ user: application.user, nodeId });
+}
+
+function exitOf({ exitStatus, diagnostics }: { exitStatus: number; diagnostics: string }) {
+  return { exitStatus, diagnostics };
+}

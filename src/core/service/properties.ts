@@ -1,0 +1,126 @@
+/**
+ * Properties in `configuration.properties` (seed 001 "Configuration"; facts/yarn-services.md §4.10).
+ * Those of the framework begin with `yarn.service.` or `yarn.nodemanager.` and are all in the table
+ * below; a misspelt one would change nothing and say nothing, so unknown ones are refused. All
+ * others are the user's own values, to be named as `${name}`.
+ */
+import { didYouMeanClause } from "../../shared/did-you-mean.ts";
+import type { Finding } from "../../shared/errors.ts";
+import type { Configuration } from "../../shared/service.ts";
+import { formatPath, quote } from "../../shared/validation.ts";
+import type { Tokens } from "./tokens.ts";
+
+type Property = {
+  readonly unit: "failures" | "seconds" | "milliseconds";
+  readonly default: number;
+  readonly min: number;
+  readonly max: number;
+};
+
+const WEEK_SECONDS = 7 * 24 * 3_600;
+/** Long enough for a port or a lock to be let go, short enough not to be noticed. */
+const BACKOFF_BASE_MS = 1_000;
+
+/** Names and defaults are Hadoop's. */
+const PROPERTIES = {
+  /** More counted failures than this within the window, and the service is FAILED. */
+  "yarn.service.container-failure-per-component.threshold": {
+    unit: "failures",
+    default: 10,
+    min: 0,
+    max: 1_000_000,
+  },
+  /** Failures older than this are forgotten: a service that fails once a day is not a broken one. */
+  "yarn.service.failure-count-reset.window": {
+    unit: "seconds",
+    default: 21_600,
+    min: 1,
+    max: WEEK_SECONDS,
+  },
+  /** The longest pause before an instance that keeps failing is started again. */
+  "yarn.service.container-failure.retry-interval-ms": {
+    unit: "milliseconds",
+    default: 30_000,
+    min: 0,
+    max: WEEK_SECONDS * 1_000,
+  },
+  /** Between SIGTERM and SIGKILL. An hour is a database's last checkpoint. */
+  "yarn.nodemanager.sleep-delay-before-sigkill.ms": {
+    unit: "milliseconds",
+    default: 250,
+    min: 0,
+    max: 3_600_000,
+  },
+} as const satisfies Readonly<Record<string, Property>>;
+
+type PropertyName = keyof typeof PROPERTIES;
+const NAMES = Object.keys(PROPERTIES) as PropertyName[];
+
+export type RestartSettings = {
+  /** The service fails when a component's failures within the window exceed it. */
+  readonly failureThreshold: number;
+  readonly failureWindowMs: number;
+  /** The first pause of an instance that keeps failing; doubled each time up to the maximum. */
+  readonly backoffBaseMs: number;
+  readonly backoffMaxMs: number;
+};
+
+/** How a component's failures are counted and followed, from its merged configuration. */
+export function restartSettings(configuration: Configuration): RestartSettings {
+  const backoffMaxMs = read(configuration, "yarn.service.container-failure.retry-interval-ms");
+  return {
+    failureThreshold: read(configuration, "yarn.service.container-failure-per-component.threshold"),
+    failureWindowMs: read(configuration, "yarn.service.failure-count-reset.window") * 1_000,
+    backoffBaseMs: Math.min(BACKOFF_BASE_MS, backoffMaxMs),
+    backoffMaxMs,
+  };
+}
+
+/** How long a container has between SIGTERM and SIGKILL. */
+export function sigkillDelayMs(configuration: Configuration): number {
+  return read(configuration, "yarn.nodemanager.sleep-delay-before-sigkill.ms");
+}
+
+/** Findings for the framework's properties among `properties`, which stand at `path`. */
+export function checkFrameworkProperties(
+  properties: Readonly<Record<string, string>>,
+  path: readonly PropertyKey[],
+): Finding[] {
+  return Object.entries(properties).flatMap(([name, value]) => {
+    if (!isFrameworkProperty(name)) return [];
+    const message = isKnown(name) ? checkValue(PROPERTIES[name], value) : unknown(name);
+    return message === undefined ? [] : [{ path: formatPath([...path, name]), message }];
+  });
+}
+
+/** The user's own values, as tokens. */
+export function ownTokens(configuration: Configuration): Tokens {
+  return new Map(
+    Object.entries(configuration.properties).filter(([name]) => !isFrameworkProperty(name)),
+  );
+}
+
+function isFrameworkProperty(name: string): boolean {
+  return name.startsWith("yarn.service.") || name.startsWith("yarn.nodemanager.");
+}
+
+function isKnown(name: string): name is PropertyName {
+  return Object.hasOwn(PROPERTIES, name);
+}
+
+function unknown(name: string): string {
+  const guess = didYouMeanClause(name, NAMES);
+  return `unknown property${guess === "" ? `; this version knows ${NAMES.join(", ")}` : guess}`;
+}
+
+function checkValue(property: Property, value: string): string | undefined {
+  const number = /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN;
+  if (number >= property.min && number <= property.max) return undefined;
+  const range = `${property.min} to ${property.max} ${property.unit}`;
+  return `expects a whole number, ${range}, not ${quote(value)}`;
+}
+
+function read(configuration: Configuration, name: PropertyName): number {
+  const text = configuration.properties[name];
+  return text === undefined ? PROPERTIES[name].default : Number(text);
+}

@@ -1,0 +1,188 @@
+/**
+ * The rows of one service: what its ServiceMaster must not forget. Everything that follows from
+ * them (states, diagnostics, asks, registry records) is computed, never stored.
+ */
+import type { ContainerId, NodeId } from "../../shared/ids.ts";
+import type { ServiceEntry } from "../../shared/protocol/application-client.ts";
+import type { FinalStatus, PendingRequest } from "../../shared/protocol/application-master.ts";
+import type { ServiceEvent } from "../../shared/protocol/service.ts";
+import type { ServiceDefinition } from "../../shared/service.ts";
+import { type Change, Index, Table } from "../table.ts";
+
+/**
+ * STOPPED     saved; runs nothing (also after it failed or succeeded: `outcome`)
+ * SUBMITTING  wants an application of the ResourceManager
+ * RUNNING     has an application; its ApplicationMaster is this object
+ * FINISHING   tells the ResourceManager that the application ends; then STOPPED
+ * DESTROYING  as FINISHING, and then nothing is left
+ */
+export type Phase = "STOPPED" | "SUBMITTING" | "RUNNING" | "FINISHING" | "DESTROYING";
+
+export type ServiceRow = {
+  readonly key: "service";
+  readonly user: string;
+  readonly definition: ServiceDefinition;
+  readonly phase: Phase;
+  /** How the last run ended, while it is not running. */
+  readonly outcome: { readonly finalStatus: FinalStatus; readonly diagnostics: string } | null;
+  /**
+   * Names the present run to the ResourceManager, so that submitting twice is submitting once;
+   * null when the ResourceManager has nothing of this service.
+   */
+  readonly submissionId: string | null;
+  readonly applicationId: string | null;
+  readonly attemptId: string | null;
+  readonly registered: boolean;
+  /** Of the last allocate reply received. */
+  readonly responseId: number;
+  /** Epoch ms of the present run's submission. */
+  readonly launchMs: number | null;
+  readonly lifetimeDeadlineMs: number | null;
+  /** The directory line as last decided, and the generation up to which it was heard. */
+  readonly entry: ServiceEntry | null;
+  readonly entryGeneration: number;
+  readonly entryHeard: number;
+};
+
+export type ComponentRow = {
+  readonly name: string;
+  /** Wanted number of containers; starts as the definition's, changed by flex. */
+  readonly desired: number;
+  /** Its dependencies were satisfied once; from then on it runs whatever becomes of them. */
+  readonly started: boolean;
+  /** Outstanding number as the ResourceManager knows it; null: unknown, say it again. */
+  readonly asked: number | null;
+  /** Epoch ms of the counted failures inside the reset window. */
+  readonly failures: readonly number[];
+};
+
+/**
+ * WAITING    asked for, no container yet        BACKOFF   waits until `notBeforeMs`
+ * ASSIGNED   has a container, not handed over   LAUNCHING handed to the node
+ * STARTED    process runs, unready              READY
+ * STOPPING   released; until its end is known, its name is taken
+ * SUCCEEDED, FAILED   ended for good by its restart policy
+ */
+export type InstanceState =
+  | "WAITING"
+  | "BACKOFF"
+  | "ASSIGNED"
+  | "LAUNCHING"
+  | "STARTED"
+  | "READY"
+  | "STOPPING"
+  | "SUCCEEDED"
+  | "FAILED";
+
+export type InstanceRow = {
+  /** `{component}-{index}` */
+  readonly name: string;
+  readonly component: string;
+  readonly index: number;
+  readonly state: InstanceState;
+  readonly notBeforeMs: number;
+  /** Quick ends in a row; decides the next back-off. */
+  readonly quickEnds: number;
+  readonly container: AssignedContainer | null;
+  readonly diagnostics: string;
+};
+
+export type AssignedContainer = {
+  readonly containerId: ContainerId;
+  readonly nodeId: NodeId;
+  /** ContainerToken, until the launch was handed over. */
+  readonly token: string;
+  readonly host: string | null;
+  readonly ip: string | null;
+  readonly ports: Readonly<Record<string, number>>;
+  readonly startedMs: number | null;
+  readonly readiness: string;
+  /** It has answered its readiness check at least once; from then on it is in the registry. */
+  readonly wasReady: boolean;
+};
+
+/** A container which the ResourceManager shall take back. */
+export type ReleaseRow = { readonly containerId: ContainerId };
+
+/** A path in the registry, as it was last published. */
+export type PublishedRow = { readonly path: string; readonly body: string };
+
+/** Events, many to a row. */
+export type EventPage = { readonly page: number; readonly events: readonly ServiceEvent[] };
+
+/** The last status report heard from a tracker shard. */
+export type ShardRow = { readonly shard: string; readonly generation: number };
+
+export class Service {
+  /** Why requests wait, as the ResourceManager said last. Not stored: asked for when needed. */
+  pending: readonly PendingRequest[] = [];
+  /** The ResourceManager hinted that allocate has news. Not stored: it hints until it is heard. */
+  newsWaiting = false;
+
+  readonly service = new Table<ServiceRow>("service", (row) => row.key);
+  readonly components = new Table<ComponentRow>("components", (row) => row.name);
+  readonly instances = new Table<InstanceRow>("instances", (row) => row.name);
+  readonly releases = new Table<ReleaseRow>("releases", (row) => row.containerId);
+  readonly published = new Table<PublishedRow>("published", (row) => row.path);
+  readonly events = new Table<EventPage>("events", (row) => String(row.page));
+  readonly shards = new Table<ShardRow>("shards", (row) => row.shard);
+  readonly tables = [
+    this.service,
+    this.components,
+    this.instances,
+    this.releases,
+    this.published,
+    this.events,
+    this.shards,
+  ] as const;
+  readonly instanceOfContainer = new Index(
+    this.instances,
+    (row) => row.name,
+    (row) => row.container?.containerId,
+  );
+  readonly instancesOfComponent = new Index(
+    this.instances,
+    (row) => row.name,
+    (row) => row.component,
+  );
+  readonly instancesInState = new Index(
+    this.instances,
+    (row) => row.name,
+    (row) => row.state,
+  );
+
+  drain(): Change[] {
+    return this.tables.flatMap((table) => table.drain());
+  }
+
+  get row(): ServiceRow | undefined {
+    return this.service.get("service");
+  }
+
+  update(changes: Partial<Omit<ServiceRow, "key">>): void {
+    const row = this.row;
+    if (row) this.service.put({ ...row, ...changes });
+  }
+
+  instancesOf(component: string): InstanceRow[] {
+    return this.#rows(this.instancesOfComponent.of(component)).sort((a, b) => a.index - b.index);
+  }
+
+  inState(state: InstanceState): InstanceRow[] {
+    return this.#rows(this.instancesInState.of(state));
+  }
+
+  instanceWith(containerId: ContainerId): InstanceRow | undefined {
+    const [name] = this.instanceOfContainer.of(containerId);
+    return name === undefined ? undefined : this.instances.get(name);
+  }
+
+  #rows(names: readonly string[]): InstanceRow[] {
+    const rows: InstanceRow[] = [];
+    for (const name of names) {
+      const row = this.instances.get(name);
+      if (row) rows.push(row);
+    }
+    return rows;
+  }
+}

@@ -1,0 +1,199 @@
+/**
+ * What a service master has to say to whom, computed from its rows. Whatever is in the list goes on
+ * being in it until the answer was stored; so a lost message is said again, and a doubled one is
+ * recognised by its id, responseId or generation.
+ */
+import type {
+  ApplicationSubmissionContext,
+  ServiceEntry,
+} from "../../shared/protocol/application-client.ts";
+import type {
+  AllocateRequest,
+  AllocateResponse,
+  FinishApplicationMasterRequest,
+  ResourceRequest,
+} from "../../shared/protocol/application-master.ts";
+import type {
+  MasterName,
+  StartContainerRequest,
+} from "../../shared/protocol/container-management.ts";
+import type { RegistryOperation } from "../../shared/protocol/registry-operations.ts";
+import { componentsOf } from "./component.ts";
+import { containerAllocated, containerCompleted } from "./instance.ts";
+import { registryChanges } from "./records.ts";
+import type { InstanceRow, Service, ServiceRow } from "./state.ts";
+import { buildLaunchContext } from "./substitution.ts";
+
+export type ServiceWork =
+  | {
+      readonly type: "submit";
+      readonly submissionId: string;
+      readonly context: ApplicationSubmissionContext;
+    }
+  | { readonly type: "register"; readonly attemptId: string }
+  | { readonly type: "allocate"; readonly attemptId: string; readonly request: AllocateRequest }
+  | { readonly type: "start"; readonly requests: readonly StartContainerRequest[] }
+  | {
+      readonly type: "finish";
+      readonly attemptId: string;
+      readonly request: FinishApplicationMasterRequest;
+    }
+  | { readonly type: "publish"; readonly operations: readonly RegistryOperation[] }
+  | { readonly type: "report"; readonly generation: number; readonly entry: ServiceEntry | null }
+  /** Nothing of the service is left anywhere: forget it. */
+  | { readonly type: "wipe" };
+
+export type Surroundings = {
+  readonly master: MasterName;
+  /** DNS domain of the cluster, for `${DOMAIN}`. */
+  readonly domain: string;
+};
+
+export function serviceWork(service: Service, surroundings: Surroundings): readonly ServiceWork[] {
+  const row = service.row;
+  if (!row) return [];
+  const work = [...applicationWork(service, row, surroundings)];
+  const operations = registryChanges(service);
+  if (operations.length > 0) work.push({ type: "publish", operations });
+  if (row.entryGeneration > row.entryHeard && (row.entry !== null || row.phase === "DESTROYING")) {
+    work.push({ type: "report", generation: row.entryGeneration, entry: row.entry });
+  }
+  const over = row.phase === "DESTROYING" && row.submissionId === null && row.entry === null;
+  return over && work.length === 0 ? [{ type: "wipe" }] : work;
+}
+
+function applicationWork(
+  service: Service,
+  row: ServiceRow,
+  surroundings: Surroundings,
+): readonly ServiceWork[] {
+  const { submissionId, attemptId } = row;
+  if (submissionId === null) return [];
+  if (attemptId === null) {
+    const context = submissionContext(row, submissionId, surroundings.master);
+    return [{ type: "submit", submissionId, context }];
+  }
+  if (row.phase === "FINISHING" || row.phase === "DESTROYING") {
+    const request = row.outcome ?? { finalStatus: "ENDED", diagnostics: "" };
+    return [{ type: "finish", attemptId, request }];
+  }
+  if (!row.registered) return [{ type: "register", attemptId }];
+  const work: ServiceWork[] = [];
+  const assigned = service.inState("ASSIGNED");
+  if (assigned.length > 0) {
+    work.push({ type: "start", requests: startRequests(service, row, assigned, surroundings) });
+  }
+  const request = allocateRequest(service, row);
+  const said = request.asks.length > 0 || request.releases.length > 0;
+  if (said || service.newsWaiting) work.push({ type: "allocate", attemptId, request });
+  return work;
+}
+
+function submissionContext(
+  row: ServiceRow,
+  submissionId: string,
+  master: MasterName,
+): ApplicationSubmissionContext {
+  const { name, queue, components } = row.definition;
+  return {
+    name,
+    user: row.user,
+    queue,
+    applicationType: "yarn-service",
+    master,
+    submissionId,
+    largestRequests: components.map((component) => ({
+      component: component.name,
+      resource: component.resource,
+    })),
+  };
+}
+
+/** What allocate would say now; asks only where the ResourceManager's number is not ours. */
+export function allocateRequest(service: Service, row: ServiceRow): AllocateRequest {
+  const asks: ResourceRequest[] = [];
+  let ready = 0;
+  let desired = 0;
+  componentsOf(service, row).forEach(({ definition, row: component, counts }, index) => {
+    ready += counts.READY + counts.SUCCEEDED;
+    desired += component.desired;
+    if (!component.started || component.asked === counts.WAITING) return;
+    asks.push({
+      priority: definition.rank,
+      allocationRequestId: index,
+      resourceName: "*",
+      capability: definition.resource,
+      count: counts.WAITING,
+    });
+  });
+  const releases = [...service.releases.values()].map(({ containerId }) => containerId);
+  const progress = desired === 0 ? 1 : Math.min(1, ready / desired);
+  return { responseId: row.responseId, progress, asks, releases };
+}
+
+/** Stores an allocate reply. `request` is what it answers. */
+export function allocated(
+  service: Service,
+  request: AllocateRequest,
+  response: AllocateResponse,
+  nowMs: number,
+): void {
+  const row = service.row;
+  if (row?.phase !== "RUNNING" || row.responseId !== request.responseId) return;
+  service.update({ responseId: response.responseId });
+  for (const ask of request.asks) {
+    const name = row.definition.components[ask.allocationRequestId]?.name ?? "";
+    const component = service.components.get(name);
+    if (component) service.components.put({ ...component, asked: ask.count });
+  }
+  for (const container of response.allocated) containerAllocated(service, container, nowMs);
+  for (const completed of response.completed) {
+    if (!containerCompleted(service, completed, nowMs)) askAnew(service);
+  }
+  service.pending = response.pending;
+}
+
+/** The ResourceManager's numbers may not be what we think: say all of them again. */
+export function askAnew(service: Service): void {
+  for (const component of [...service.components.values()]) {
+    if (component.asked !== null) service.components.put({ ...component, asked: null });
+  }
+}
+
+function startRequests(
+  service: Service,
+  row: ServiceRow,
+  assigned: readonly InstanceRow[],
+  { domain }: Surroundings,
+): readonly StartContainerRequest[] {
+  const requests: StartContainerRequest[] = [];
+  for (const instance of assigned) {
+    const component = row.definition.components.find(({ name }) => name === instance.component);
+    const container = instance.container;
+    if (!component || !container) continue;
+    const { containerId, nodeId, token } = container;
+    const launch = buildLaunchContext({
+      definition: row.definition,
+      component,
+      instance: { name: instance.name, index: instance.index },
+      containerId,
+      user: row.user,
+      domain,
+      dependencies: dependencyAddresses(service, component.dependencies),
+    });
+    requests.push({ containerId, nodeId, token, launch });
+  }
+  return requests;
+}
+
+/** Instances of the declared dependencies, for `${MASTER-0_HOST}` and `${MASTER-0_IP}`. */
+function dependencyAddresses(service: Service, dependencies: readonly string[]) {
+  return dependencies.flatMap((name) =>
+    service.instancesOf(name).map((instance) => ({
+      name: instance.name,
+      host: instance.container?.host ?? "",
+      ip: instance.container?.ip ?? "",
+      ports: instance.container?.ports ?? {},
+    })),
+  );
+}

@@ -1,0 +1,268 @@
+/**
+ * The ResourceManager's Durable Object, one per cluster: applications, attempts, containers, nodes,
+ * the directory of services, and the cluster's keys. It decides nothing itself; each method runs
+ * one command of core/cluster, or hands over to ClusterSecurity.
+ */
+import { DurableObject } from "cloudflare:workers";
+import {
+  forceKillApplication,
+  getApplicationReport,
+  getApplications,
+  getClusterInfo,
+  getClusterNodes,
+  listServices,
+  reportService,
+  submitApplication,
+} from "../core/cluster/application.ts";
+import {
+  allocate,
+  finishApplicationMaster,
+  registerApplicationMaster,
+} from "../core/cluster/application-master.ts";
+import { ALLOCATION_EXPIRY_MS, Cluster } from "../core/cluster/cluster.ts";
+import {
+  cleanupsSent,
+  expireAllocations,
+  getContainerOwner,
+  nextExpiryMs,
+  reportNodes,
+  unsentCleanups,
+} from "../core/cluster/node.ts";
+import { ok, type Reply } from "../shared/errors.ts";
+import type { ApplicationAttemptId, ApplicationId, ContainerId, NodeId } from "../shared/ids.ts";
+import type {
+  ApplicationClientProtocol,
+  ApplicationSubmissionContext,
+  ClusterSecurity,
+  Principal,
+  ServiceDirectory,
+  ServiceEntry,
+} from "../shared/protocol/application-client.ts";
+import type {
+  AllocateRequest,
+  AllocateResponse,
+  ApplicationMasterProtocol,
+  FinishApplicationMasterRequest,
+  RegisterApplicationMasterRequest,
+} from "../shared/protocol/application-master.ts";
+import type { MasterName } from "../shared/protocol/container-management.ts";
+import type {
+  CleanupOrder,
+  ResourceTracker as ResourceTrackerProtocol,
+  TrackerReport,
+  TrackerReportReply,
+} from "../shared/protocol/resource-tracker.ts";
+import { ClusterKeys } from "./cluster-security.ts";
+import type { Env } from "./env.ts";
+import { trackerName } from "./names.ts";
+import { Shell } from "./shell.ts";
+
+/** A master that was told of news and does not ask for them is told again after this long. */
+const WAKE_AGAIN_MS = 2_000;
+
+type Work =
+  | { readonly key: string; readonly type: "wake"; readonly attemptId: ApplicationAttemptId }
+  | {
+      readonly key: string;
+      readonly type: "cleanup";
+      readonly shard: string;
+      readonly orders: readonly CleanupOrder[];
+    };
+
+export class ResourceManager
+  extends DurableObject<Env>
+  implements
+    ApplicationClientProtocol,
+    ApplicationMasterProtocol,
+    ResourceTrackerProtocol,
+    ServiceDirectory,
+    ClusterSecurity
+{
+  readonly #cluster = new Cluster();
+  readonly #name: string;
+  readonly #security: ClusterKeys;
+  readonly #shell: Shell<Work>;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    this.#name = ctx.id.name ?? "default";
+    this.#security = new ClusterKeys(ctx.storage.sql, {
+      cluster: this.#name,
+      ...(env.SELVEDGE_CLAIM_CODE ? { claimCode: env.SELVEDGE_CLAIM_CODE } : {}),
+      nowMs: () => Date.now(),
+    });
+    const cluster = this.#cluster;
+    this.#shell = new Shell(ctx, {
+      tables: cluster.tables,
+      drain: () => cluster.drain(),
+      restore: () => cluster.restore(),
+      settle: (nowMs) => expireAllocations(cluster, nowMs),
+      nextDeadlineMs: () => nextExpiryMs(cluster),
+      work: () => this.#work(),
+      perform: (work) => this.#perform(work),
+    });
+  }
+
+  // --- ApplicationClientProtocol ---------------------------------------------------------------
+
+  async submitApplication(context: ApplicationSubmissionContext) {
+    return this.#shell.run("submitApplication", (nowMs) =>
+      submitApplication(this.#cluster, context, nowMs),
+    );
+  }
+
+  async forceKillApplication(applicationId: ApplicationId, diagnostics: string) {
+    return this.#shell.run("forceKillApplication", (nowMs) =>
+      forceKillApplication(this.#cluster, applicationId, diagnostics, nowMs),
+    );
+  }
+
+  async getApplications() {
+    return getApplications(this.#cluster);
+  }
+
+  async getApplicationReport(applicationId: ApplicationId) {
+    return getApplicationReport(this.#cluster, applicationId);
+  }
+
+  async getContainerOwner(containerId: ContainerId) {
+    return getContainerOwner(this.#cluster, containerId);
+  }
+
+  async getClusterNodes() {
+    return getClusterNodes(this.#cluster);
+  }
+
+  async getClusterInfo() {
+    return getClusterInfo(this.#cluster, this.#name, await this.#security.isClaimed());
+  }
+
+  async listServices() {
+    return listServices(this.#cluster);
+  }
+
+  async reportService(master: MasterName, generation: number, entry: ServiceEntry | null) {
+    return this.#shell.run("reportService", (nowMs) =>
+      reportService(this.#cluster, master, generation, entry, nowMs),
+    );
+  }
+
+  // --- ApplicationMasterProtocol ---------------------------------------------------------------
+
+  async registerApplicationMaster(
+    attemptId: ApplicationAttemptId,
+    _request: RegisterApplicationMasterRequest,
+  ) {
+    return this.#shell.run("registerApplicationMaster", () =>
+      registerApplicationMaster(this.#cluster, attemptId),
+    );
+  }
+
+  async allocate(
+    attemptId: ApplicationAttemptId,
+    request: AllocateRequest,
+  ): Promise<Reply<AllocateResponse>> {
+    const reply = this.#shell.run("allocate", (nowMs) =>
+      allocate(this.#cluster, attemptId, request, nowMs),
+    );
+    if (!reply.ok) return reply;
+    const { allocated, ...rest } = reply.value;
+    if (allocated.length === 0) return ok({ ...rest, allocated: [] });
+    const user = this.#cluster.applicationOf(attemptId)?.user ?? "";
+    const tokens = await this.#security.signContainerTokens(
+      allocated.map(({ containerId, nodeId, resource }) => ({
+        containerId,
+        nodeId,
+        user,
+        resource,
+      })),
+      ALLOCATION_EXPIRY_MS / 1000,
+    );
+    const containers = allocated.map((row, index) => ({
+      containerId: row.containerId,
+      attemptId,
+      nodeId: row.nodeId,
+      resource: row.resource,
+      priority: row.priority,
+      allocationRequestId: row.allocationRequestId,
+      token: tokens[index] ?? "",
+    }));
+    return ok({ ...rest, allocated: containers });
+  }
+
+  async finishApplicationMaster(
+    attemptId: ApplicationAttemptId,
+    request: FinishApplicationMasterRequest,
+  ) {
+    return this.#shell.run("finishApplicationMaster", (nowMs) =>
+      finishApplicationMaster(this.#cluster, attemptId, request, nowMs),
+    );
+  }
+
+  // --- ResourceTracker -------------------------------------------------------------------------
+
+  async reportNodes(report: TrackerReport): Promise<Reply<TrackerReportReply>> {
+    const keys = await this.#security.getVerificationKeys();
+    return this.#shell.run("reportNodes", (nowMs) =>
+      ok({ ...reportNodes(this.#cluster, report, nowMs), keys }),
+    );
+  }
+
+  // --- ClusterSecurity -------------------------------------------------------------------------
+
+  async getVerificationKeys() {
+    return this.#security.getVerificationKeys();
+  }
+
+  async isClaimed() {
+    return this.#security.isClaimed();
+  }
+
+  async claim(code: string, user: string) {
+    return this.#security.claim(code, user);
+  }
+
+  async createToken(principal: Principal, lifetimeSeconds: number) {
+    return this.#security.createToken(principal, lifetimeSeconds);
+  }
+
+  async createJoinToken(uses: number, lifetimeSeconds: number) {
+    return this.#security.createJoinToken(uses, lifetimeSeconds);
+  }
+
+  async joinNode(jti: string, nodeId: NodeId) {
+    return this.#security.joinNode(jti, nodeId);
+  }
+
+  // --- what is to be said to others ------------------------------------------------------------
+
+  override async alarm() {
+    this.#shell.alarm();
+  }
+
+  #work(): readonly Work[] {
+    const work: Work[] = [];
+    for (const attemptId of this.#cluster.newsOfAttempt.groups()) {
+      work.push({ key: `wake ${attemptId}`, type: "wake", attemptId });
+    }
+    for (const [shard, orders] of unsentCleanups(this.#cluster)) {
+      work.push({ key: `cleanup ${shard}`, type: "cleanup", shard, orders });
+    }
+    return work;
+  }
+
+  async #perform(work: Work): Promise<number> {
+    if (work.type === "wake") {
+      const master = this.#cluster.applicationOf(work.attemptId)?.master;
+      if (!master) return WAKE_AGAIN_MS;
+      await this.env.SERVICE_MASTER.getByName(master).onAllocateReady(work.attemptId);
+      return WAKE_AGAIN_MS;
+    }
+    const tracker = this.env.RESOURCE_TRACKER.getByName(trackerName(this.#name, work.shard));
+    const gone = await tracker.cleanupContainers([...work.orders]);
+    this.#shell.run("cleanupsSent", (nowMs) =>
+      cleanupsSent(this.#cluster, work.orders, gone, nowMs),
+    );
+    return 0;
+  }
+}

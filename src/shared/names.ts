@@ -1,0 +1,47 @@
+/**
+ * The rules for names that people choose. A name that passes can stand in a URL, a log line, a
+ * registry path and a Durable Object's name without any escaping.
+ */
+import * as z from "zod";
+import { LIMITS } from "./limits.ts";
+
+/** The cluster that a URL without `/clusters/{cluster}` means. */
+export const DEFAULT_CLUSTER = "default";
+
+/** A DNS label (RFC 1123). */
+const CLUSTER_NAME = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+/** A POSIX user name in lower case, with dots; the registry turns `_` into `-`. */
+const USER_NAME = /^[a-z](?:[a-z0-9._-]{0,61}[a-z0-9])?$/;
+
+export function isClusterName(text: string): boolean {
+  return CLUSTER_NAME.test(text);
+}
+
+export function isUserName(text: string): boolean {
+  return USER_NAME.test(text);
+}
+
+export const userNameSchema = z
+  .string()
+  .refine(
+    isUserName,
+    `a user name: lower-case letters, digits and . _ - inside, starting with a letter, at most ${LIMITS.nameLengthMax} characters`,
+  );
+
+/** Facts §3 rule 4. */
+const SERVICE_NAME = /^[a-z][a-z0-9-]*$/;
+
+/** `version` is taken by the path `/app/v1/services/version`. */
+export const serviceNameSchema = z
+  .string()
+  .refine(
+    (name) => SERVICE_NAME.test(name) && name.length <= LIMITS.nameLengthMax && name !== "version",
+    `a service name: lower-case letters, digits and hyphens, starting with a letter, at most ${LIMITS.nameLengthMax} characters, and not "version"`,
+  );
+
+export const componentNameSchema = z
+  .string()
+  .refine(
+    (name) => SERVICE_NAME.test(name) && name.length <= LIMITS.componentNameLengthMax,
+    `a component name: lower-case letters, digits and hyphens, starting with a letter, at most ${LIMITS.componentNameLengthMax} characters`,
+  );

@@ -1,0 +1,170 @@
+/**
+ * The HTTP API as one application: every request passes, in this order, its request id and headers,
+ * its cluster, authentication, the bound on its body, and then one route. Knows protocols only;
+ * `connect` is all that ties it to a platform.
+ */
+import { type Context, Hono, type MiddlewareHandler } from "hono";
+import { bodyLimit } from "hono/body-limit";
+import { getPath } from "hono/utils/url";
+import { fail } from "../shared/errors.ts";
+import { LIMITS } from "../shared/limits.ts";
+import { DEFAULT_CLUSTER, isClusterName } from "../shared/names.ts";
+import { authenticate, isWrite } from "./auth.ts";
+import { addEndpoints, type Endpoint } from "./endpoint.ts";
+import { describeApi } from "./openapi.ts";
+import { problem, SWITCHING_PROTOCOLS } from "./problem.ts";
+import type { AppEnv, Connect, Settings } from "./protocols.ts";
+import { clusterEndpoints, clusterNotFound } from "./routes/cluster.ts";
+import { healthEndpoints } from "./routes/health.ts";
+import { nodeEndpoints } from "./routes/nodes.ts";
+import { registryRoutes } from "./routes/registry.ts";
+import { securityEndpoints } from "./routes/security.ts";
+import { serviceEndpoints } from "./routes/services.ts";
+
+/** Every operation of the API but the registry's reads. */
+export const ENDPOINTS: readonly Endpoint[] = [
+  ...healthEndpoints,
+  ...securityEndpoints,
+  ...serviceEndpoints,
+  ...clusterEndpoints,
+  ...nodeEndpoints,
+];
+
+/** What docs/openapi.json holds. */
+export function openApiDocument() {
+  return describeApi(ENDPOINTS);
+}
+
+/** The application; `fetch` and `request` of it answer requests. */
+export function createApp(connect: Connect, settings: Settings): Hono<AppEnv> {
+  const app = new Hono<AppEnv>({ getPath: (request) => splitCluster(getPath(request)).path });
+  app.use(addHeaders);
+  app.use(findCluster(connect));
+  app.use(authenticate(settings));
+  app.use(limitBody);
+
+  let document: string | undefined;
+  app.get("/openapi.json", (c) => {
+    document ??= JSON.stringify(openApiDocument());
+    return c.body(document, { headers: { "Content-Type": "application/json" } });
+  });
+  app.on(["POST", "PUT", "DELETE"], "/ws/v1/cluster/*", clusterNotFound);
+  addEndpoints(app, ENDPOINTS);
+  app.route(
+    "/registry/v1",
+    registryRoutes((c: Context<AppEnv>) => c.var.protocols),
+  );
+  app.notFound(answerNotFound);
+  app.onError(answerError);
+  return app;
+}
+
+/**
+ * `/clusters/{cluster}/rest` is `/rest` of that cluster. A name that is none leaves the path whole,
+ * with `cluster` null.
+ */
+export function splitCluster(path: string): {
+  readonly cluster: string | null;
+  readonly path: string;
+} {
+  const trimmed = path.length > 1 && path.endsWith("/") ? path.slice(0, -1) : path;
+  if (!/^\/clusters(?:\/|$)/.test(trimmed)) return { cluster: DEFAULT_CLUSTER, path: trimmed };
+  const [, , cluster = "", ...rest] = trimmed.split("/");
+  if (!isClusterName(cluster)) return { cluster: null, path: trimmed };
+  return { cluster, path: `/${rest.join("/")}` };
+}
+
+function findCluster(connect: Connect): MiddlewareHandler<AppEnv> {
+  return async (c, next) => {
+    const { cluster } = splitCluster(getPath(c.req.raw));
+    if (cluster === null) {
+      const failure = fail("INVALID_ARGUMENT", `${c.req.path} names no cluster`, {
+        hint: "a cluster's name has lower-case letters, digits and hyphens inside: /clusters/{name}/…",
+      });
+      return problem(c, failure.error);
+    }
+    c.set("cluster", cluster);
+    c.set("protocols", connect(cluster));
+    return next();
+  };
+}
+
+const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/;
+
+/** The outermost middleware: whatever was answered leaves with these headers and this audit line. */
+const addHeaders: MiddlewareHandler<AppEnv> = async (c, next) => {
+  const given = c.req.header("x-request-id") ?? "";
+  c.set("requestId", REQUEST_ID.test(given) ? given : crypto.randomUUID());
+  c.set("caller", null);
+  await next();
+  if (isWrite(c.req.method)) audit(c);
+  if (c.res.status === SWITCHING_PROTOCOLS) return;
+  const { headers } = c.res;
+  headers.set("X-Request-Id", c.var.requestId);
+  headers.set("X-Content-Type-Options", "nosniff");
+  headers.set("X-Frame-Options", "DENY");
+  if (c.var.caller !== null || !c.res.ok) headers.set("Cache-Control", "no-store");
+};
+
+/** One line for each write, done or refused: who, what, how it ended. Never bodies, never tokens. */
+function audit(c: Context<AppEnv>): void {
+  const { caller, cluster, requestId } = c.var;
+  const line = {
+    event: "audit",
+    user: caller?.kind === "user" ? caller.user : null,
+    ...(caller?.kind === "node" ? { nodeId: caller.nodeId } : {}),
+    cluster,
+    method: c.req.method,
+    path: c.req.path.slice(0, 512),
+    status: c.res.status,
+    requestId,
+  };
+  console.log(JSON.stringify(line));
+}
+
+const limitRequest = limitTo(LIMITS.requestBodyBytesMax);
+const limitNodeMessage = limitTo(LIMITS.nodeMessageBytesMax);
+
+const limitBody: MiddlewareHandler<AppEnv> = (c, next) =>
+  c.req.path === "/ws/v1/node/heartbeat" ? limitNodeMessage(c, next) : limitRequest(c, next);
+
+function limitTo(bytesMax: number): MiddlewareHandler<AppEnv> {
+  return bodyLimit({
+    maxSize: bytesMax,
+    onError: (c) => {
+      const failure = fail("INVALID_ARGUMENT", `the request body is above ${bytesMax} bytes`, {
+        reason: "RequestBodyTooLarge",
+      });
+      return problem(c, failure.error);
+    },
+  });
+}
+
+function answerNotFound(c: Context<AppEnv>): Response {
+  if (c.req.path.startsWith("/ws/v1/cluster/")) return clusterNotFound(c);
+  const failure = fail("NOT_FOUND", `there is nothing at ${c.req.path}`, {
+    hint: "all paths are in /openapi.json",
+  });
+  return problem(c, failure.error);
+}
+
+/** What went wrong inside stays in the log; the caller gets the id by which to find it there. */
+function answerError(error: Error, c: Context<AppEnv>): Response {
+  const { requestId } = c.var;
+  console.error(JSON.stringify({ event: "error", requestId, error: String(error.stack) }));
+  if (isPassing(error)) {
+    const failure = fail("UNAVAILABLE", "the cluster is busy or restarting; try again");
+    return problem(c, failure.error);
+  }
+  const failure = fail(
+    "INTERNAL",
+    `an error of the server; its log has it as request ${requestId}`,
+  );
+  return problem(c, failure.error);
+}
+
+/** Durable Objects mark errors of overload and restart so. */
+function isPassing(error: Error): boolean {
+  const { overloaded, retryable } = error as { overloaded?: unknown; retryable?: unknown };
+  return overloaded === true || retryable === true;
+}

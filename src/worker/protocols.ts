@@ -1,0 +1,62 @@
+/**
+ * What the edge is connected to. Routes see these protocols and never a Durable Object: the Worker's
+ * entry binds them to stubs, tests bind them to fakes. Everything here belongs to one cluster.
+ */
+import type { Reply } from "../shared/errors.ts";
+import type { NodeId } from "../shared/ids.ts";
+import type {
+  ApplicationClientProtocol,
+  ClusterSecurity,
+  Principal,
+} from "../shared/protocol/application-client.ts";
+import type { LogReader } from "../shared/protocol/container-management.ts";
+import type { RegistryOperations } from "../shared/protocol/registry-operations.ts";
+import type { AgentMessage, NodeHeartbeatResponse } from "../shared/protocol/resource-tracker.ts";
+import type { ServiceProtocol } from "../shared/protocol/service.ts";
+
+/** The tracker shards of a cluster, as the edge uses them. */
+export interface NodeConnections extends LogReader {
+  /** Upgrades the request to the node's WebSocket. `nodeId` comes from the verified credential. */
+  connect(nodeId: NodeId, request: Request): Promise<Response>;
+  /** The same messages for a node that no socket reaches. */
+  heartbeat(
+    nodeId: NodeId,
+    messages: readonly AgentMessage[],
+  ): Promise<Reply<NodeHeartbeatResponse>>;
+}
+
+export type Protocols = {
+  readonly resourceManager: ApplicationClientProtocol & ClusterSecurity;
+  serviceMaster(user: string, service: string): ServiceProtocol;
+  readonly nodes: NodeConnections;
+  readonly registry: RegistryOperations;
+};
+
+/** Must be cheap and do no I/O: it is called for every request. */
+export type Connect = (cluster: string) => Protocols;
+
+export type Settings = {
+  /** Accepts Hadoop's `?user.name=` from the machine itself. Never set in a deployment. */
+  readonly development: boolean;
+};
+
+/** Who calls, after authentication. */
+export type Caller =
+  | (Principal & {
+      readonly kind: "user";
+      /** When the token ends, epoch ms; null for a pseudo-authenticated developer. */
+      readonly expiresMs: number | null;
+    })
+  | { readonly kind: "node"; readonly nodeId: NodeId }
+  | { readonly kind: "node-join"; readonly jti: string };
+
+/** Hono's environment of every route: what the middleware has found out by then. */
+export type AppEnv = {
+  Variables: {
+    requestId: string;
+    cluster: string;
+    protocols: Protocols;
+    /** Null on the few public paths. */
+    caller: Caller | null;
+  };
+};

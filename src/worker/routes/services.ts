@@ -1,0 +1,362 @@
+/**
+ * The YARN Service API (seed 001; facts/yarn-services.md §1): create, list, look at, change and
+ * destroy services, read their timeline and their containers' logs. Names are checked here before
+ * they choose a ServiceMaster; what makes a valid service is decided by the master.
+ */
+import type { Context } from "hono";
+import * as z from "zod";
+import { fail, ok, type Reply } from "../../shared/errors.ts";
+import { applicationOfContainer, isContainerId, type NodeId } from "../../shared/ids.ts";
+import { LIMITS } from "../../shared/limits.ts";
+import { componentNameSchema, DEFAULT_CLUSTER, serviceNameSchema } from "../../shared/names.ts";
+import type { ServiceEntry } from "../../shared/protocol/application-client.ts";
+import type { FlexResult, ServiceProtocol } from "../../shared/protocol/service.ts";
+import { SERVICE_STATES, type ServiceState, type ServiceView } from "../../shared/service.ts";
+import {
+  flexComponentSchema,
+  parseFlex,
+  parseServiceUpdate,
+  type ServiceUpdate,
+  updateServiceSchema,
+} from "../../shared/service-update.ts";
+import { validate } from "../../shared/validation.ts";
+import { SERVICE_API_VERSION } from "../../shared/version.ts";
+import { parseYarnfile, serviceSchema, type Yarnfile } from "../../shared/yarnfile.ts";
+import { actAs, userOf } from "../auth.ts";
+import { type Endpoint, endpoint } from "../endpoint.ts";
+import {
+  logSchema,
+  serviceEventSchema,
+  serviceStatusSchema,
+  serviceSummarySchema,
+} from "../openapi-schemas.ts";
+import { problem, SUCCESS } from "../problem.ts";
+import type { AppEnv } from "../protocols.ts";
+import { listParameter, userParameter, wholeNumber, wordsParameter } from "../query.ts";
+
+const TAG = "Services";
+/** Stays below the time that proxies on the way leave a request open. */
+const LOG_WAIT_MS_MAX = 20_000;
+
+const ofService = z.object({ service: serviceNameSchema });
+const ofComponent = z.object({ service: serviceNameSchema, component: componentNameSchema });
+const forUser = z.object(userParameter);
+const listQuery = z.object({
+  ...userParameter,
+  state: wordsParameter<ServiceState>(SERVICE_STATES, { READY: "STABLE" }),
+  version: listParameter(),
+  component: listParameter(),
+});
+type ListQuery = z.output<typeof listQuery>;
+
+const logQuery = z.object({
+  ...userParameter,
+  instance: z.string().max(LIMITS.nameLengthMax).optional(),
+  containerId: z.string().refine(isContainerId, "expects a container id").optional(),
+  file: z
+    .string()
+    .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "expects a file name such as stdout")
+    .default("stdout"),
+  offset: wholeNumber(-(2 ** 40), 2 ** 40, 0),
+  length: wholeNumber(1, LIMITS.logChunkBytesMax, LIMITS.logChunkBytesMax),
+  wait: wholeNumber(0, LOG_WAIT_MS_MAX, 0),
+});
+type LogQuery = z.output<typeof logQuery>;
+
+const statusAnswer = (description: string) => ({ description, schema: serviceStatusSchema });
+
+export const serviceEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: "get",
+    path: "/app/v1/services/version",
+    tag: TAG,
+    summary: "Version of the Service API",
+    answers: {
+      [SUCCESS.OK]: { description: "The version", schema: z.object({ version: z.string() }) },
+    },
+    handle: (c) => c.json({ version: SERVICE_API_VERSION }),
+  }),
+  endpoint({
+    method: "post",
+    path: "/app/v1/services",
+    tag: TAG,
+    summary: "Creates a service and starts it; with state STOPPED it is only saved",
+    query: forUser,
+    body: { format: "json or yaml", schema: serviceSchema, parse: parseNewService },
+    answers: { [SUCCESS.ACCEPTED]: statusAnswer("The service is accepted") },
+    handle: (c, { query, body }) => createService(c, query.user, body),
+  }),
+  endpoint({
+    method: "get",
+    path: "/app/v1/services",
+    tag: TAG,
+    summary: "The caller's services; an administrator sees everybody's, or those of ?user=",
+    query: listQuery,
+    answers: {
+      [SUCCESS.OK]: {
+        description: "A minimal projection of each service that passes all filters",
+        schema: z.array(serviceSummarySchema),
+      },
+    },
+    handle: async (c, { query }) => {
+      const user = listedUser(c, query.user);
+      if (!user.ok) return problem(c, user.error);
+      const entries = await c.var.protocols.resourceManager.listServices();
+      return c.json(entries.filter((entry) => isListed(entry, user.value, query)).map(summaryOf));
+    },
+  }),
+  endpoint({
+    method: "get",
+    path: "/app/v1/services/:service",
+    tag: TAG,
+    summary: "A service with its components and containers",
+    parameters: ofService,
+    query: forUser,
+    answers: { [SUCCESS.OK]: { description: "The service", schema: serviceSchema } },
+    handle: async (c, { parameters, query }) => {
+      const master = masterOf(c, query.user, parameters.service);
+      if (!master.ok) return problem(c, master.error);
+      const reply = await master.value.get();
+      return reply.ok ? c.json(reply.value) : problem(c, reply.error);
+    },
+  }),
+  endpoint({
+    method: "put",
+    path: "/app/v1/services/:service",
+    tag: TAG,
+    summary: "Starts or stops a service, changes its lifetime, or flexes its components",
+    parameters: ofService,
+    query: forUser,
+    body: {
+      format: "json or yaml",
+      schema: updateServiceSchema,
+      parse: (input, { service }) => parseServiceUpdate(service, input),
+    },
+    answers: {
+      [SUCCESS.ACCEPTED]: statusAnswer("FLEX: the new numbers of containers are accepted"),
+      [SUCCESS.NO_CONTENT]: { description: "STARTED, STOPPED, lifetime: done" },
+    },
+    handle: async (c, { parameters, query, body }) => {
+      const master = masterOf(c, query.user, parameters.service);
+      if (!master.ok) return problem(c, master.error);
+      const reply = await updateService(master.value, body);
+      if (!reply.ok) return problem(c, reply.error);
+      if (body.state !== "FLEX") return c.body(null, SUCCESS.NO_CONTENT);
+      const diagnostics = reply.value.map(describeFlex).join("\n");
+      return c.json({ diagnostics, state: "ACCEPTED" }, SUCCESS.ACCEPTED);
+    },
+  }),
+  endpoint({
+    method: "delete",
+    path: "/app/v1/services/:service",
+    tag: TAG,
+    summary: "Stops a service and removes everything of it",
+    parameters: ofService,
+    query: forUser,
+    answers: { [SUCCESS.NO_CONTENT]: { description: "The service is gone" } },
+    handle: async (c, { parameters, query }) => {
+      const master = masterOf(c, query.user, parameters.service);
+      if (!master.ok) return problem(c, master.error);
+      const reply = await master.value.destroy();
+      return reply.ok ? c.body(null, SUCCESS.NO_CONTENT) : problem(c, reply.error);
+    },
+  }),
+  endpoint({
+    method: "put",
+    path: "/app/v1/services/:service/components/:component",
+    tag: TAG,
+    summary: "Flexes a component: sets its number of containers",
+    parameters: ofComponent,
+    query: forUser,
+    body: {
+      format: "json or yaml",
+      schema: flexComponentSchema,
+      parse: (input, { component }) => parseFlex(component, input),
+    },
+    answers: { [SUCCESS.OK]: statusAnswer("The new number of containers is accepted") },
+    handle: async (c, { parameters, query, body }) => {
+      const master = masterOf(c, query.user, parameters.service);
+      if (!master.ok) return problem(c, master.error);
+      const reply = await master.value.flex([body]);
+      if (!reply.ok) return problem(c, reply.error);
+      return c.json({ diagnostics: reply.value.map(describeFlex).join("\n") });
+    },
+  }),
+  endpoint({
+    method: "get",
+    path: "/app/v1/services/:service/events",
+    tag: TAG,
+    summary: "What happened to a service, oldest first",
+    parameters: ofService,
+    query: forUser,
+    answers: { [SUCCESS.OK]: { description: "The timeline", schema: z.array(serviceEventSchema) } },
+    handle: async (c, { parameters, query }) => {
+      const master = masterOf(c, query.user, parameters.service);
+      if (!master.ok) return problem(c, master.error);
+      const reply = await master.value.events();
+      return reply.ok ? c.json(reply.value) : problem(c, reply.error);
+    },
+  }),
+  endpoint({
+    method: "get",
+    path: "/app/v1/services/:service/logs",
+    tag: TAG,
+    summary: "Part of a container's log: of an instance's newest container, or of containerId",
+    parameters: ofService,
+    query: logQuery,
+    answers: { [SUCCESS.OK]: { description: "The bytes read, as text", schema: logSchema } },
+    handle: async (c, { parameters, query }) => {
+      const master = masterOf(c, query.user, parameters.service);
+      if (!master.ok) return problem(c, master.error);
+      const view = await master.value.get();
+      if (!view.ok) return problem(c, view.error);
+      const container = await findContainer(c, view.value, query);
+      if (!container.ok) return problem(c, container.error);
+      const reply = await c.var.protocols.nodes.readLog({
+        ...container.value,
+        file: query.file,
+        offset: query.offset,
+        lengthMax: query.length,
+        waitMs: query.wait,
+      });
+      return reply.ok ? c.json(reply.value) : problem(c, reply.error);
+    },
+  }),
+];
+
+/** The name chooses the master, so it is checked before anything is asked of one. */
+function parseNewService(input: unknown): Reply<Yarnfile> {
+  const parsed = parseYarnfile(input);
+  if (!parsed.ok) return parsed;
+  const name = validate(z.object({ name: serviceNameSchema }), { name: parsed.value.name });
+  return name.ok ? parsed : name;
+}
+
+async function createService(
+  c: Context<AppEnv>,
+  requestedUser: string | undefined,
+  yarnfile: Yarnfile,
+): Promise<Response> {
+  const user = actAs(c, requestedUser);
+  if (!user.ok) return problem(c, user.error);
+  const master = c.var.protocols.serviceMaster(user.value, yarnfile.name);
+  const reply = await master.create(user.value, yarnfile);
+  if (!reply.ok) return problem(c, reply.error);
+  const { applicationId } = reply.value;
+  const { cluster } = c.var;
+  const prefix = cluster === DEFAULT_CLUSTER ? "" : `/clusters/${cluster}`;
+  c.header("Location", `${prefix}/app/v1/services/${yarnfile.name}`);
+  return c.json(
+    {
+      uri: `/v1/services/${yarnfile.name}`,
+      diagnostics:
+        applicationId === null
+          ? `Service ${yarnfile.name} version ${yarnfile.version} saved`
+          : `Application ID: ${applicationId}`,
+      state: "ACCEPTED",
+      ...(applicationId === null ? {} : { id: applicationId }),
+    },
+    SUCCESS.ACCEPTED,
+  );
+}
+
+/** Hadoop obeys the first of these that it finds and drops the others silently; here all count. */
+async function updateService(
+  master: ServiceProtocol,
+  { state, lifetime, flex }: ServiceUpdate,
+): Promise<Reply<readonly FlexResult[]>> {
+  let flexed: readonly FlexResult[] = [];
+  if (state === undefined && lifetime === undefined) {
+    const exists = await master.get();
+    if (!exists.ok) return exists;
+  } else if (state === "FLEX") {
+    const reply = await master.flex(flex);
+    if (!reply.ok) return reply;
+    flexed = reply.value;
+  } else if (state !== undefined) {
+    const reply = await (state === "STARTED" ? master.start() : master.stop());
+    if (!reply.ok) return reply;
+  }
+  const reply = lifetime === undefined ? ok() : await master.setLifetime(lifetime);
+  return reply.ok ? ok(flexed) : reply;
+}
+
+function masterOf(
+  c: Context<AppEnv>,
+  requestedUser: string | undefined,
+  service: string,
+): Reply<ServiceProtocol> {
+  const user = actAs(c, requestedUser);
+  return user.ok ? ok(c.var.protocols.serviceMaster(user.value, service)) : user;
+}
+
+/** Whose services are listed; null: everybody's. */
+function listedUser(c: Context<AppEnv>, requested: string | undefined): Reply<string | null> {
+  if (requested === undefined && userOf(c).role === "admin") return ok(null);
+  return actAs(c, requested);
+}
+
+function isListed(entry: ServiceEntry, user: string | null, query: ListQuery): boolean {
+  const { state, version, component } = query;
+  return (
+    (user === null || entry.user === user) &&
+    (state === undefined || state.some((wanted) => wanted === entry.state)) &&
+    (version === undefined || version.includes(entry.version)) &&
+    (component === undefined || entry.components.some((name) => component.includes(name)))
+  );
+}
+
+function summaryOf(entry: ServiceEntry): z.input<typeof serviceSummarySchema> {
+  return {
+    name: entry.name,
+    version: entry.version,
+    user: entry.user,
+    id: entry.applicationId,
+    state: entry.state,
+    components: entry.components.map((name) => ({ name })),
+  };
+}
+
+function describeFlex({ component, from, to }: FlexResult): string {
+  return `Updating component (${component}) size from ${from} to ${to}`;
+}
+
+type Located = { readonly containerId: string; readonly nodeId: NodeId };
+
+/** Where a container of the service runs or ran; never one of another service. */
+async function findContainer(
+  c: Context<AppEnv>,
+  view: ServiceView,
+  { instance, containerId }: LogQuery,
+): Promise<Reply<Located>> {
+  if ((instance === undefined) === (containerId === undefined)) {
+    return fail("INVALID_ARGUMENT", "a log is read of one container", {
+      hint: "give either instance, such as ?instance=hello-0, or containerId",
+    });
+  }
+  const containers = view.components.flatMap((component) => component.containers);
+  const found = containers.findLast(({ id, component_instance_name }) =>
+    containerId === undefined ? component_instance_name === instance : id === containerId,
+  );
+  if (found) return ok({ containerId: found.id, nodeId: found.node_id });
+  if (containerId !== undefined) return findEarlierContainer(c, view, containerId);
+  const names = [...new Set(containers.map((each) => each.component_instance_name))];
+  return fail("NOT_FOUND", `service ${view.name} has no container for instance ${instance}`, {
+    hint: names.length > 0 ? `it has ${names.slice(0, 20).join(", ")}` : "none has started yet",
+  });
+}
+
+/** A container that has been replaced is no longer shown, but its log may still be on its node. */
+async function findEarlierContainer(
+  c: Context<AppEnv>,
+  view: ServiceView,
+  containerId: string,
+): Promise<Reply<Located>> {
+  if (applicationOfContainer(containerId) === view.id) {
+    const owner = await c.var.protocols.resourceManager.getContainerOwner(containerId);
+    if (owner.ok && owner.value.nodeId !== null) {
+      return ok({ containerId, nodeId: owner.value.nodeId });
+    }
+  }
+  return fail("NOT_FOUND", `service ${view.name} has no container ${containerId}`);
+}

@@ -1,0 +1,47 @@
+/**
+ * Three projects: `unit` in plain Node, `workers` inside workerd with real Durable Objects and
+ * SQLite, `e2e` with a real Worker and real agents as processes. See CONTRIBUTING.md.
+ */
+import { cloudflareTest } from "@cloudflare/vitest-plugin";
+import { defineConfig } from "vitest/config";
+import { OFFLINE_ENVIRONMENT } from "./scripts/offline-environment.ts";
+
+// Read by the plug-in when it starts workerd, hence set before anything else happens.
+Object.assign(process.env, OFFLINE_ENVIRONMENT);
+
+/** A busy two-core machine needs seconds to start a cluster; a test that hangs still ends. */
+const E2E_TIMEOUT_MS = 120_000;
+
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        test: {
+          name: "unit",
+          environment: "node",
+          include: ["test/{core,worker,client,agent,cli,architecture,simulation}/**/*.test.ts"],
+        },
+      },
+      {
+        plugins: [
+          cloudflareTest({
+            wrangler: { configPath: "./wrangler.toml" },
+            miniflare: { bindings: { SELVEDGE_CLAIM_CODE: "test-claim-code" } },
+          }),
+        ],
+        test: { name: "workers", include: ["test/durable/**/*.test.ts"] },
+      },
+      {
+        test: {
+          name: "e2e",
+          environment: "node",
+          include: ["test/e2e/**/*.test.ts"],
+          // Each file starts whole clusters: side by side they would only wait for each other.
+          fileParallelism: false,
+          testTimeout: E2E_TIMEOUT_MS,
+          hookTimeout: E2E_TIMEOUT_MS,
+        },
+      },
+    ],
+  },
+});
