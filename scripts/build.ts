@@ -21,7 +21,10 @@ const command = join(ROOT, "dist", "selvedge.mjs");
 mkdirSync(join(ROOT, "dist", "worker"), { recursive: true });
 writeFileSync(worker, await bundleWorker());
 await build({
-  entryPoints: [join(ROOT, "src", "cli", "main.ts")],
+  stdin: {
+    contents: 'import { run } from "./process.ts"; await run(process.argv.slice(2));',
+    resolveDir: join(ROOT, "src", "cli"),
+  },
   outfile: command,
   bundle: true,
   platform: "node",

@@ -10,7 +10,6 @@ import { type ChildProcess, fork, spawn } from "node:child_process";
 import { once } from "node:events";
 import {
   closeSync,
-  existsSync,
   mkdirSync,
   openSync,
   readdirSync,
@@ -23,6 +22,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { agentHome } from "../src/agent/agent-home.ts";
+import { findCredential } from "../src/agent/join.ts";
 import { OFFLINE_ENVIRONMENT } from "./offline-environment.ts";
 import { clusterMark, isAlive, signal } from "./processes.ts";
 import type { WorkerAnswer, WorkerCommand } from "./worker-process.ts";
@@ -172,9 +172,10 @@ export function nodeHome(home: string, number: number): string {
   return join(home, "nodes", String(number));
 }
 
-/** Whether the node has exchanged a join token before; then it needs none. */
-export function hasCredential(home: string, number: number): boolean {
-  return existsSync(agentHome(nodeHome(home, number)).credentialFile);
+/** Whether the node holds a credential for the cluster at `url`; then it needs no join token. */
+export function hasCredential(home: string, number: number, url: string): boolean {
+  const own = agentHome(nodeHome(home, number));
+  return findCredential(own, url, nodeId(number), Date.now()) !== undefined;
 }
 
 /** Starts an agent and returns at once; the cluster tells when its node is RUNNING. */

@@ -35,6 +35,8 @@ const POLL_MS = 100;
 const NODES_RUNNING_MAX_MS = 60_000;
 const SERVICE_STABLE_MAX_MS = 120_000;
 const JOIN_TOKEN_LIFETIME_SECONDS = 600;
+/** Of a reason in a line of progress; `selvedge service status` shows all of it. */
+const REASON_LENGTH_MAX = 160;
 const CONTAINER_ANSWER_MAX_MS = 2_000;
 
 /** Answers what to tell the person. Rejects with a StartError or ProblemError, or when aborted. */
@@ -112,7 +114,7 @@ async function startAgents(
   url: string,
 ): Promise<void> {
   const numbers = Array.from({ length: options.nodes }, (_, index) => index + 1);
-  const strangers = numbers.filter((number) => !hasCredential(options.home, number));
+  const strangers = numbers.filter((number) => !hasCredential(options.home, number, url));
   const joinToken =
     strangers.length === 0
       ? undefined
@@ -215,10 +217,10 @@ function describe(service: ServiceView): string {
   const ready = service.components
     .flatMap((component) => component.containers)
     .filter((container) => container.state === "READY").length;
-  const reasons = [service.diagnostics, ...service.components.map((each) => each.diagnostics)];
-  const why = [...new Set(reasons.filter((reason) => reason !== ""))].join("; ");
   const counts = `${service.state}, ${ready} of ${wanted} containers ready`;
-  return `${service.name}: ${counts}${why === "" ? "" : ` (${why})`}`;
+  const why = service.diagnostics;
+  const shown = why.length > REASON_LENGTH_MAX ? `${why.slice(0, REASON_LENGTH_MAX)}…` : why;
+  return `${service.name}: ${counts}${shown === "" ? "" : ` (${shown})`}`;
 }
 
 async function allAnswer(service: ServiceView, stop: AbortSignal): Promise<boolean> {

@@ -56,7 +56,7 @@ export function serviceSummary(options: StartOptions, url: string, service: Serv
     "",
     ...commands(options, url, [
       `service flex ${name} ${component.name}=${component.number_of_containers + 1}`,
-      `service logs ${name} ${instance.component_instance_name}`,
+      `service logs ${name} --instance ${instance.component_instance_name}`,
       `service stop ${name}`,
     ]),
   ].join("\n");

@@ -32,6 +32,8 @@ import {
 
 /** How often adopted processes are looked at; their exit code files are watched besides. */
 const ADOPTED_POLL_INTERVAL_MS = 1_000;
+/** How long a killed process takes to be gone. */
+const KILL_SETTLE_MS = 20;
 
 /**
  * `set -C` makes the claim exclusive: a launch that was given up may not come true later. The
@@ -130,23 +132,31 @@ export class ContainerLauncher {
    * undefined when nothing is left of it; a launch that has not happened yet never will.
    */
   adopt(containerId: ContainerId, bootId: string): ContainerProcess | number | undefined {
-    const exitCode = this.exitCodeOf(containerId);
-    if (exitCode !== undefined || bootId !== this.bootId) return exitCode;
-    try {
-      writeFileSync(this.#file(containerId, "pid"), "given up\n", { flag: "wx", mode: 0o600 });
-      return undefined;
-    } catch (error) {
-      if (codeOf(error) !== "EEXIST") return undefined;
+    if (bootId !== this.bootId) return this.exitCodeOf(containerId);
+    const identity = this.#claimed(containerId);
+    if (!identity) return undefined;
+    if (this.exitCodeOf(containerId) !== undefined || !isAlive(identity)) {
+      this.killTree(identity);
+      return this.exitCodeOf(containerId);
     }
-    const stat = parseStat(readFileSync(this.#file(containerId, "pid"), "utf8"));
-    if (!stat) return undefined;
-    const identity = { pid: stat.pid, startTicks: stat.startTicks, bootId };
-    if (!isAlive(identity)) return this.exitCodeOf(containerId);
     const exited = new Promise<number | undefined>((resolve) => {
       this.#adopted.set(containerId, { identity, resolve });
     });
     this.#watchAdopted();
     return { identity, exited };
+  }
+
+  /** Who claimed the pid file. If nobody did, it is claimed here, so that nobody will. */
+  #claimed(containerId: ContainerId): ProcessIdentity | undefined {
+    const path = this.#file(containerId, "pid");
+    try {
+      writeFileSync(path, "given up\n", { flag: "wx", mode: 0o600 });
+      return undefined;
+    } catch (error) {
+      if (codeOf(error) !== "EEXIST") throw error;
+    }
+    const stat = parseStat(readFileSync(path, "utf8"));
+    return stat && { pid: stat.pid, startTicks: stat.startTicks, bootId: this.bootId };
   }
 
   /** The exit code that the supervising shell has left; undefined as long as there is none. */
@@ -170,6 +180,8 @@ export class ContainerLauncher {
     const tree = processTree(identity, readProcesses());
     send(-identity.pid, "SIGKILL");
     for (const { pid } of tree) send(pid, "SIGKILL");
+    // A killed supervising shell leaves no file, so an adopted one's end is looked for.
+    if (this.#adopted.size) setTimeout(() => this.#checkAdopted(), KILL_SETTLE_MS).unref();
   }
 
   /** Stops watching; the processes go on. */

@@ -66,6 +66,7 @@ export class ManagedContainer {
   /** The stop order has been carried out, so its exit status stands. */
   #isSignalled = false;
   #isDetached = false;
+  #ending: Promise<void> = Promise.resolve();
   readonly #completed = Promise.withResolvers<void>();
 
   constructor(services: ContainerServices, record: ContainerRecord) {
@@ -198,11 +199,12 @@ export class ManagedContainer {
     return this.#completed.promise;
   }
 
-  /** The agent goes; the process stays. */
-  detach(): void {
+  /** The agent goes; the process stays. Resolves when an end under way is on the disk. */
+  detach(): Promise<void> {
     this.#isDetached = true;
     this.#prober?.stop();
     clearTimeout(this.#killTimer);
+    return this.#ending;
   }
 
   /** Everything before the spawn; the record then says all. Returns the launch script's path. */
@@ -262,7 +264,9 @@ export class ManagedContainer {
     const { cgroup, memoryMb, readinessCheck } = this.#record;
     this.#process = process;
     if (this.phase === "NEW") this.#record = { ...this.#record, phase: "RUNNING" };
-    void process.exited.then((exitCode) => this.#ended(exitCode));
+    void process.exited.then((exitCode) => {
+      this.#ending = this.#ended(exitCode);
+    });
     if (cgroup?.memory === undefined && memoryMb > 0) {
       const limitBytes = memoryMb * 1_048_576;
       monitor.watch(this.containerId, process.identity, limitBytes, (diagnostics) => {

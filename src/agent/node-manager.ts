@@ -138,7 +138,7 @@ export class NodeManager {
     clearInterval(this.#sweepTimer);
     this.#closed.abort();
     await Promise.all(this.#pending);
-    for (const container of this.#containers.values()) container.detach();
+    await Promise.all([...this.#containers.values()].map((container) => container.detach()));
     this.#services.monitor.close();
     this.#services.launcher.close();
     await this.#services.store.drain();

@@ -1,7 +1,7 @@
 /**
  * What the command's exit code says, in one table. 40–59 are Hadoop's LauncherExitCodes and 66–75
  * Apache Slider's SliderExitCodes (YARN's own copy of the latter counts one less; scripts written
- * for Slider go on working here). `selvedge help exit-codes` prints this table.
+ * for Slider go on working here). `selvedge --help` shows this table.
  */
 import type { Failure } from "../shared/errors.ts";
 
@@ -29,7 +29,7 @@ export const EXIT_CODE = {
 } as const;
 export type ExitCode = (typeof EXIT_CODE)[keyof typeof EXIT_CODE];
 
-/** For `selvedge help exit-codes` and the documentation. */
+/** In words, for `selvedge --help` and the documentation. */
 export const EXIT_CODE_MEANINGS: Readonly<Record<ExitCode, string>> = {
   0: "done; with --wait: the service is what was asked for",
   1: "anything not named below",

@@ -52,7 +52,9 @@ export async function main(
   registerToken(registrar);
   registerCluster(registrar);
   try {
-    await program.parseAsync([...argv], { from: "user" });
+    // `service list --version 1.0` asks for something else, so the long form stands alone.
+    const isVersion = argv.length === 1 && argv[0] === "--version";
+    await program.parseAsync(isVersion ? ["-V"] : [...argv], { from: "user" });
     return EXIT_CODE.OK;
   } catch (error) {
     return reportError(error, subject, argv, io);
@@ -62,7 +64,7 @@ export async function main(
 function createProgram(io: Io): Command {
   const program = new Command("selvedge")
     .description("YARN at the edge: run services on your machines, from anywhere.")
-    .version(VERSION, "-V, --version")
+    .version(VERSION, "-V", "show the version, as `selvedge --version` does")
     .addOption(
       new Option("-o, --output <format>", "form of the result").choices(FORMATS).default("table"),
     )
@@ -76,6 +78,8 @@ function createProgram(io: Io): Command {
     .configureOutput({
       writeOut: (text) => io.stdout.write(text),
       writeErr: (text) => io.stderr.write(text),
+      getOutHelpWidth: () => io.stdout.columns ?? 80,
+      getErrHelpWidth: () => io.stderr.columns ?? 80,
       // Usage errors are reported like all others, by reportError.
       outputError: () => undefined,
     })

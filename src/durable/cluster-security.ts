@@ -191,7 +191,7 @@ export class ClusterKeys implements ClusterSecurity {
     );
     if (used.toArray().length > 0) return ok({ credential: token, expiresMs });
     return fail("UNAUTHENTICATED", "the join token is used up or has expired", {
-      hint: "an administrator makes a new one with: selvedge token join",
+      hint: "an administrator makes a new one with: selvedge node token",
     });
   }
 

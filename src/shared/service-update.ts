@@ -14,10 +14,14 @@ import type { FlexRequest } from "./protocol/service.ts";
 import { expects, invalid, isEmptyValue, quote, validate } from "./validation.ts";
 import { componentSchema, optional, serviceSchema, text } from "./yarnfile.ts";
 
+const expectsCount = expects(
+  'a whole number, or text such as "+2" or "-1" to change the present number',
+);
+
 /** A number counts what shall be there; text may also say how many more or fewer. */
 const flexCount = z
-  .union([z.int(), z.string().regex(/^[+-]?\d{1,9}$/)], {
-    error: expects('a whole number, or text such as "+2" or "-1" to change the present number'),
+  .union([z.int(), z.string().regex(/^[+-]?\d{1,9}$/, { error: expectsCount })], {
+    error: expectsCount,
   })
   .describe('3, or "+2" and "-1" relative to the present number.');
 

@@ -22,7 +22,9 @@ export function validate<Schema extends z.ZodType>(
   if (unsafe) return invalid([unsafe]);
   const parsed = schema.safeParse(input, { error: describeIssue, reportInput: true });
   if (parsed.success) return ok(parsed.data);
-  return invalid(parsed.error.issues.flatMap((issue) => findingsOf(schema, issue)));
+  const findings: Finding[] = [];
+  for (const issue of parsed.error.issues) addFindings(findings, schema, issue);
+  return invalid(findings);
 }
 
 /** The reply for one or more findings: INVALID_ARGUMENT, the first of them as its message. */
@@ -104,16 +106,22 @@ const describeIssue: z.core.$ZodErrorMap = (issue) => {
 };
 
 /** An issue about unknown fields becomes one finding per field, at the field's own path. */
-function findingsOf(schema: z.ZodType, issue: z.core.$ZodIssue): Finding[] {
+function addFindings(findings: Finding[], schema: z.ZodType, issue: z.core.$ZodIssue): void {
   if (issue.code !== "unrecognized_keys") {
-    return [{ path: formatPath(issue.path), message: issue.message }];
+    findings.push({ path: formatPath(issue.path), message: issue.message });
+    return;
   }
   const known = fieldsAt(schema, issue.path);
-  return issue.keys.map((key) => {
-    const guess = didYouMeanClause(key, known);
-    const hint = guess === "" ? `; the fields here are ${known.join(", ")}` : guess;
-    return { path: formatPath([...issue.path, key]), message: `unknown field${hint}` };
-  });
+  for (const key of issue.keys) {
+    const path = formatPath([...issue.path, key]);
+    const isShown = findings.length < FINDINGS_MAX;
+    findings.push({ path, message: isShown ? describeUnknown(key, known) : "unknown field" });
+  }
+}
+
+function describeUnknown(key: string, known: readonly string[]): string {
+  const guess = didYouMeanClause(key, known);
+  return `unknown field${guess === "" ? `; the fields here are ${known.join(", ")}` : guess}`;
 }
 
 /** The names of the fields which the schema knows at `path`. */

@@ -40,8 +40,12 @@ export function parseYaml(text: string): Reply<JsonValue> {
   visit(document, {
     Alias: (_, alias) => {
       found.aliases++;
-      if (found.aliases <= ALIASES_MAX) return undefined;
-      found.refusal = refuse(alias.range?.[0], `more than ${ALIASES_MAX} aliases (*name)`);
+      const isTooMany = found.aliases > ALIASES_MAX;
+      if (!isTooMany && alias.resolve(document) !== undefined) return undefined;
+      const problem = isTooMany
+        ? `more than ${ALIASES_MAX} aliases (*name)`
+        : `nothing above is called &${alias.source}`;
+      found.refusal = refuse(alias.range?.[0], problem);
       return visit.BREAK;
     },
     Pair: (_, { key }) => {

@@ -17,9 +17,13 @@ export const text = z
   .union([z.string(), z.number(), z.boolean()], { error: expects("text") })
   .transform(String);
 
+const expectsWholeNumber = expects("a whole number");
+
 /** A whole number, also as text: "3600", "+2". Ranges are the core's to check. */
 const wholeNumber = z
-  .union([z.int(), z.string().regex(/^[+-]?\d{1,15}$/)], { error: expects("a whole number") })
+  .union([z.int(), z.string().regex(/^[+-]?\d{1,15}$/, { error: expectsWholeNumber })], {
+    error: expectsWholeNumber,
+  })
   .transform(Number);
 
 const trueOrFalse = z

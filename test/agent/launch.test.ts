@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { TestNode } from "./test-node.ts";
@@ -145,7 +145,6 @@ it("says clearly when a variable's name cannot be exported", async () => {
 
 it("reports -101 when the directories cannot be used", async () => {
   await node.start();
-  const { writeFileSync } = await import("node:fs");
   writeFileSync(join(node.home, "local", "usercache"), "a file in the way");
   const id = await node.run(1, launchContext("true"));
   const status = await node.tracker.untilState(id, "COMPLETE");

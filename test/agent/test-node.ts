@@ -1,5 +1,5 @@
 /** One node for a test: a home of its own, agents in this process, and nothing left behind. */
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { LogLine } from "../../src/agent/log.ts";
@@ -81,7 +81,8 @@ export class TestNode {
   async close(): Promise<void> {
     for (const agent of this.#agents) await agent.close();
     const state = join(this.home, "nm-state");
-    for (const name of readdirSync(state).filter((file) => file.endsWith(".pid"))) {
+    const names = existsSync(state) ? readdirSync(state) : [];
+    for (const name of names.filter((file) => file.endsWith(".pid"))) {
       const pid = Number.parseInt(readFileSync(join(state, name), "utf8"), 10);
       if (pid > 1 && isContainer(pid)) signalGroup(pid);
     }

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { createHttp } from "../../src/client/http.ts";
 import { ProblemError } from "../../src/client/problem-error.ts";
 import { registryClient } from "../../src/client/registry.ts";
+import type { RegistryOperation } from "../../src/shared/protocol/registry-operations.ts";
 import type { ServiceRecord } from "../../src/shared/registry.ts";
 import { registryRoutes } from "../../src/worker/routes/registry.ts";
 import { mapRegistry } from "../support/map-registry.ts";
@@ -142,13 +143,22 @@ describe("reading it again", () => {
     }
   });
 
-  it.each([
-    ["the record", { op: "bind", path: DEMO, record: { ...HBASE, description: "moved" } }],
-    ["the children", { op: "mknode", path: `${DEMO}/logs` }],
-  ] as const)("shows a change of %s", async (_what, change) => {
+  it.each<[string, RegistryOperation]>([
+    [
+      "the record",
+      {
+        op: "bind",
+        path: DEMO,
+        record: { ...HBASE, description: "moved" },
+        overwrite: true,
+        createParents: false,
+      },
+    ],
+    ["the children", { op: "mknode", path: `${DEMO}/logs`, createParents: false }],
+  ])("shows a change of %s", async (_what, change) => {
     const { app, registry } = await cluster();
     const tag = (await app.request(`/registry/v1${DEMO}`)).headers.get("etag") ?? "";
-    await registry.transact([{ overwrite: true, createParents: false, ...change }]);
+    expect(await registry.transact([change])).toMatchObject({ ok: true });
     const headers = { "If-None-Match": tag };
     expect((await app.request(`/registry/v1${DEMO}`, { headers })).status).toBe(200);
   });

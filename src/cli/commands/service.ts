@@ -52,8 +52,8 @@ function registerLaunch(registrar: Registrar, group: Command): void {
         "start a service from a Yarnfile, JSON or YAML; `-` reads standard input.\n" +
           "`launch NAME FILE` names it as `yarn app -launch` does.",
       )
-      .argument("<file>", "the Yarnfile")
-      .argument("[file]", "the Yarnfile, when a name comes first")
+      .argument("<file>", "the Yarnfile; or the name, when a file follows")
+      .argument("[file]", "the Yarnfile, after a name")
       .option("--name <name>", "name of the service, instead of the file's")
       .option("--lifetime <seconds>", "stop and remove it after so long; -1: never", lifetime)
       .option("--queue <queue>", "queue, instead of the file's")

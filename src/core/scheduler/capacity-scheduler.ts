@@ -323,8 +323,9 @@ export class CapacityScheduler {
     slot: number,
     requestClass: RequestClass,
   ): void {
-    assert(!this.#bookings.has(containerId), "a container is booked once");
+    const before = this.#bookings.size;
     this.#bookings.set(containerId, { attempt, slot, requestClass });
+    assert(this.#bookings.size > before, "a container is booked once");
     requestClass.references += 1;
     this.#nodes.take(slot, requestClass.needs ?? []);
     attempt.take(slot, requestClass.resource);

@@ -9,9 +9,9 @@ import { NO_RESOURCE, type Resource } from "../../shared/resource.ts";
 import type { ComponentDefinition, Configuration } from "../../shared/service.ts";
 import { formatPath } from "../../shared/validation.ts";
 import type { Yarnfile, YarnfileComponent, YarnfileConfiguration } from "../../shared/yarnfile.ts";
-import { checkFrameworkProperties, ownTokens } from "./properties.ts";
 import { checkName } from "./names.ts";
 import { isPortName, PORT_NAME_RULE, portNamesIn, portsOf } from "./ports.ts";
+import { checkFrameworkProperties, ownTokens } from "./properties.ts";
 import { readReadinessCheck } from "./readiness-specification.ts";
 import { readResource } from "./resource-specification.ts";
 import { checkSubstitutedLengths, previewTokens, type ServiceContext } from "./substitution.ts";
@@ -44,6 +44,9 @@ export function readComponent(
   findings.push(...checkConfiguration(component.configuration, [...path, "configuration"]));
 
   const configuration = mergeConfiguration(yarnfile.configuration, component.configuration);
+  const tokens = previewTokens(yarnfile.name, component.name, configuration, context);
+  const checkPath = [...path, "readiness_check"];
+  const textFindings: Finding[] = [];
   const definition = {
     name: component.name,
     dependencies: [...new Set(component.dependencies ?? [])],
@@ -51,17 +54,14 @@ export function readComponent(
     resource: resourceOf(yarnfile, component, path, findings),
     numberOfContainers: component.number_of_containers ?? 0,
     restartPolicy: component.restart_policy ?? "ALWAYS",
-    readinessCheck: readReadinessCheck(
-      component.readiness_check,
-      [...path, "readiness_check"],
-      previewTokens(yarnfile.name, component.name, configuration, context),
-      findings,
-    ),
+    readinessCheck: readReadinessCheck(component.readiness_check, checkPath, tokens, textFindings),
     configuration,
     quicklinks: component.quicklinks ?? [],
   } satisfies Omit<ComponentDefinition, "rank">;
-  findings.push(...checkPorts(definition, path));
-  findings.push(...checkMergedConfiguration(definition, path));
+  findings.push(...checkNumberOfEntries(configuration, [...path, "configuration"]));
+  textFindings.push(...checkSubstitutedLengths(definition, path));
+  // Looking for ports replaces tokens, which only texts of a known size can bear.
+  findings.push(...(textFindings.length > 0 ? textFindings : checkPorts(definition, path)));
   return definition;
 }
 
@@ -128,20 +128,17 @@ function mergeConfiguration(
   };
 }
 
-/** Rules for what the component's containers really get. */
-function checkMergedConfiguration(
-  component: Omit<ComponentDefinition, "rank">,
+/** The merged configuration is what a container gets, so it is what counts. */
+function checkNumberOfEntries(
+  { env, properties }: Configuration,
   path: readonly PropertyKey[],
 ): Finding[] {
-  const { env, properties } = component.configuration;
-  const findings: Finding[] = [];
-  for (const [field, entries] of Object.entries({ env, properties })) {
+  const max = LIMITS.environmentVariablesMax;
+  return Object.entries({ env, properties }).flatMap(([field, entries]) => {
     const count = Object.keys(entries).length;
-    if (count <= LIMITS.environmentVariablesMax) continue;
-    const message = `expects at most ${LIMITS.environmentVariablesMax} entries with the service's, not ${count}`;
-    findings.push({ path: formatPath([...path, "configuration", field]), message });
-  }
-  return [...findings, ...checkSubstitutedLengths(component, path)];
+    const message = `expects at most ${max} entries with the service's, not ${count}`;
+    return count > max ? [{ path: formatPath([...path, field]), message }] : [];
+  });
 }
 
 function checkPorts(

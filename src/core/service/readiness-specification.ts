@@ -10,7 +10,7 @@ import { LIMITS } from "../../shared/limits.ts";
 import { formatPath, quote } from "../../shared/validation.ts";
 import type { YarnfileReadinessCheck } from "../../shared/yarnfile.ts";
 import { isPortName } from "./ports.ts";
-import { substitute, type Tokens } from "./tokens.ts";
+import { substitute, substitutedLength, type Tokens } from "./tokens.ts";
 
 type CheckType = ReadinessCheck["type"];
 
@@ -96,10 +96,8 @@ function describeUnknown(name: string, type: CheckType): string {
 function checkUrl(url: string, tokens: Tokens): string | undefined {
   const example = "such as http://${THIS_HOST}:${PORT.http}/";
   if (url === "") return `is missing: a check of type HTTP needs a URL ${example}`;
-  const filled = withoutNodeTokens(substitute(url, tokens));
-  if (filled.length > LIMITS.urlLengthMax) {
-    return `expects at most ${LIMITS.urlLengthMax} characters, not ${filled.length}`;
-  }
+  const filled = fillIn(url, tokens);
+  if (filled === null) return TOO_LONG;
   const match = URL.exec(filled);
   if (match === null) return `expects an http or https URL ${example}, not ${quote(url)}`;
   const [, port = "80"] = match;
@@ -109,17 +107,22 @@ function checkUrl(url: string, tokens: Tokens): string | undefined {
 function checkPort(port: string, tokens: Tokens): string | undefined {
   const rule = "a port from 1 to 65535, or a named one such as ${PORT.http}";
   if (port === "") return `is missing: a check of type PORT needs ${rule}`;
-  if (isPort(withoutNodeTokens(substitute(port, tokens)))) return undefined;
-  return `expects ${rule}, not ${quote(port)}`;
+  const filled = fillIn(port, tokens);
+  if (filled === null) return TOO_LONG;
+  return isPort(filled) ? undefined : `expects ${rule}, not ${quote(port)}`;
 }
 
 function isPort(text: string): boolean {
   return /^\d{1,5}$/.test(text) && Number(text) >= 1 && Number(text) <= 65_535;
 }
 
-/** Stand-ins for what only the node knows. */
-function withoutNodeTokens(text: string): string {
-  return text
+const TOO_LONG = `comes to more than ${LIMITS.urlLengthMax} characters`;
+
+/** With stand-ins for what only the node knows; null: it would be too long. */
+function fillIn(text: string, tokens: Tokens): string | null {
+  const length = substitutedLength(text, tokens, () => undefined);
+  if (length > LIMITS.urlLengthMax) return null;
+  return substitute(text, tokens)
     .replaceAll("${THIS_HOST}", "host")
     .replaceAll(/\$\{PORT\.([^{}]*)\}/g, (token, name) => (isPortName(name) ? "1" : token));
 }

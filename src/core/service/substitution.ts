@@ -16,8 +16,8 @@ import type {
 } from "../../shared/service.ts";
 import { formatPath } from "../../shared/validation.ts";
 import { userPathElement } from "../registry/user-name.ts";
-import { ownTokens, sigkillDelayMs } from "./properties.ts";
 import { portsOf } from "./ports.ts";
+import { ownTokens, sigkillDelayMs } from "./properties.ts";
 import { substitute, substitutedLength, type Tokens } from "./tokens.ts";
 
 export type ServiceContext = {

@@ -3,6 +3,7 @@
  * being in it until the answer was stored; so a lost message is said again, and a doubled one is
  * recognised by its id, responseId or generation.
  */
+import { LIMITS } from "../../shared/limits.ts";
 import type {
   ApplicationSubmissionContext,
   ServiceEntry,
@@ -53,7 +54,7 @@ export function serviceWork(service: Service, surroundings: Surroundings): reado
   const row = service.row;
   if (!row) return [];
   const work = [...applicationWork(service, row, surroundings)];
-  const operations = registryChanges(service);
+  const operations = registryChanges(service).slice(0, LIMITS.registryOperationsPerTransactionMax);
   if (operations.length > 0) work.push({ type: "publish", operations });
   if (row.entryGeneration > row.entryHeard && (row.entry !== null || row.phase === "DESTROYING")) {
     work.push({ type: "report", generation: row.entryGeneration, entry: row.entry });

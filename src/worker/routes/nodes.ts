@@ -64,14 +64,16 @@ export const nodeEndpoints: readonly Endpoint[] = [
     answers: {
       [SUCCESS.OK]: {
         description: "The node's credential, shown this once",
-        schema: z.object({ credential: z.string(), expiresMs: z.int() }),
+        schema: z.object({ nodeId: z.string(), credential: z.string(), expiresMs: z.int() }),
       },
     },
     handle: async (c, { body }) => {
       const { caller, protocols } = c.var;
       if (caller?.kind !== "node-join") throw new Error("join was reached without a join token");
       const reply = await protocols.resourceManager.joinNode(caller.jti, body.nodeId);
-      return reply.ok ? c.json(reply.value) : problem(c, reply.error);
+      return reply.ok
+        ? c.json({ nodeId: body.nodeId, ...reply.value })
+        : problem(c, reply.error);
     },
   }),
 ];

@@ -1,0 +1,39 @@
+/** Small Yarnfiles for tests: the least that is valid, and what a case changes of it. */
+import { defineService } from "../../src/core/service/specification.ts";
+import type { Finding, Reply } from "../../src/shared/errors.ts";
+import type { ServiceDefinition } from "../../src/shared/service.ts";
+import { parseYarnfile } from "../../src/shared/yarnfile.ts";
+
+export const OWNER = { user: "ann", domain: "example.com" };
+
+/** `{ "configuration.env": {…} }` would be a field of that name; nest objects instead. */
+export function component(changes: Readonly<Record<string, unknown>> = {}) {
+  return {
+    name: "hello",
+    number_of_containers: 1,
+    launch_command: "sleep 1000",
+    resource: { cpus: 1, memory: "256" },
+    ...changes,
+  };
+}
+
+export function yarnfile(changes: Readonly<Record<string, unknown>> = {}) {
+  return { name: "hello-world", version: "1.0.0", components: [component()], ...changes };
+}
+
+/** As the edge does it: schema first, then the rules. */
+export function define(input: unknown): Reply<ServiceDefinition> {
+  const parsed = parseYarnfile(input);
+  return parsed.ok ? defineService(parsed.value, OWNER) : parsed;
+}
+
+export function defined(input: unknown): ServiceDefinition {
+  const reply = define(input);
+  if (!reply.ok) throw new Error(JSON.stringify(reply.error, null, 2));
+  return reply.value;
+}
+
+export function findingsOf(reply: Reply<unknown>): readonly Finding[] {
+  if (reply.ok) throw new Error("accepted, though it should be refused");
+  return reply.error.findings ?? [];
+}

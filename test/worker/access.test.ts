@@ -1,0 +1,253 @@
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { createApp, ENDPOINTS } from "../../src/worker/app.ts";
+import { accessOf } from "../../src/worker/auth.ts";
+import {
+  CONTAINER_ID,
+  type FakeCluster,
+  fakeCluster,
+  NODE_ID,
+  serviceOf,
+  signer,
+  yarnfile,
+} from "./fake-cluster.ts";
+
+beforeEach(() => {
+  vi.spyOn(console, "log").mockReturnValue();
+});
+
+/** A request that works, for every operation of the API; a route without one fails the test. */
+const WORKING: Record<string, { path: string; body?: unknown; headers?: Record<string, string> }> =
+  {
+    "get /healthz": { path: "/healthz" },
+    "post /ws/v1/security/claim": {
+      path: "/ws/v1/security/claim",
+      body: { code: "the-right-claim-code" },
+    },
+    "post /ws/v1/security/tokens": { path: "/ws/v1/security/tokens", body: {} },
+    "post /ws/v1/security/join-tokens": { path: "/ws/v1/security/join-tokens", body: {} },
+    "get /ws/v1/security/whoami": { path: "/ws/v1/security/whoami" },
+    "get /app/v1/services/version": { path: "/app/v1/services/version" },
+    "post /app/v1/services": { path: "/app/v1/services", body: yarnfile("new") },
+    "get /app/v1/services": { path: "/app/v1/services" },
+    "get /app/v1/services/:service": { path: "/app/v1/services/web" },
+    "put /app/v1/services/:service": {
+      path: "/app/v1/services/web",
+      body: { state: "STOPPED" },
+    },
+    "delete /app/v1/services/:service": { path: "/app/v1/services/web" },
+    "put /app/v1/services/:service/components/:component": {
+      path: "/app/v1/services/web/components/hello",
+      body: { number_of_containers: 3 },
+    },
+    "get /app/v1/services/:service/events": { path: "/app/v1/services/web/events" },
+    "get /app/v1/services/:service/logs": { path: "/app/v1/services/web/logs?instance=hello-0" },
+    "get /ws/v1/cluster": { path: "/ws/v1/cluster" },
+    "get /ws/v1/cluster/info": { path: "/ws/v1/cluster/info" },
+    "get /ws/v1/cluster/metrics": { path: "/ws/v1/cluster/metrics" },
+    "get /ws/v1/cluster/nodes": { path: "/ws/v1/cluster/nodes" },
+    "get /ws/v1/cluster/nodes/:node": {
+      path: `/ws/v1/cluster/nodes/${encodeURIComponent(NODE_ID)}`,
+    },
+    "get /ws/v1/cluster/apps": { path: "/ws/v1/cluster/apps" },
+    "get /ws/v1/cluster/apps/:application": {
+      path: "/ws/v1/cluster/apps/application_1503963985568_0002",
+    },
+    "get /ws/v1/node/connect": {
+      path: "/ws/v1/node/connect",
+      headers: { upgrade: "websocket" },
+    },
+    "post /ws/v1/node/heartbeat": { path: "/ws/v1/node/heartbeat", body: { messages: [] } },
+    "post /ws/v1/node/join": { path: "/ws/v1/node/join", body: { nodeId: NODE_ID } },
+  };
+
+const OPERATIONS = ENDPOINTS.map(({ method, path }) => `${method} ${path}`);
+
+function ask(cluster: FakeCluster, operation: string, token: string | undefined) {
+  const [method = ""] = operation.split(" ");
+  const request = WORKING[operation];
+  if (!request) throw new Error(`no working request is known for ${operation}`);
+  const { path, ...how } = request;
+  const headers = how.headers ? { headers: how.headers } : {};
+  const body = "body" in how ? { body: how.body } : {};
+  return cluster.ask(method.toUpperCase(), path, {
+    ...headers,
+    ...body,
+    ...(token === undefined ? {} : { token }),
+  });
+}
+
+/** Joe owns the service `web`. */
+async function clusterOfJoe() {
+  const cluster = await fakeCluster();
+  cluster.services.set("joe/web", serviceOf("joe", "web"));
+  return cluster;
+}
+
+describe("every operation of the API", () => {
+  it("is in the router, and the router has nothing else", () => {
+    const app = createApp(
+      () => {
+        throw new Error("not called");
+      },
+      { development: false },
+    );
+    const routed = app.routes
+      .filter(({ method, path }) => method !== "ALL" && !path.endsWith("*"))
+      .map(({ method, path }) => `${method.toLowerCase()} ${path}`);
+    expect(new Set(routed)).toEqual(new Set([...OPERATIONS, "get /openapi.json"]));
+  });
+
+  it("is public only where design says so", () => {
+    const open = ENDPOINTS.filter(
+      ({ method, path }) => accessOf(method.toUpperCase(), path) === "public",
+    );
+    expect(open.map(({ method, path }) => `${method} ${path}`)).toEqual([
+      "get /healthz",
+      "post /ws/v1/security/claim",
+    ]);
+  });
+
+  describe.each(OPERATIONS)("%s", (operation) => {
+    const [method = "", path = ""] = operation.split(" ");
+    const access = accessOf(method.toUpperCase(), path);
+
+    it("answers whoever it is for", async () => {
+      const cluster = await clusterOfJoe();
+      const token = {
+        public: undefined,
+        user: cluster.tokens.joe,
+        admin: cluster.tokens.admin,
+        node: cluster.tokens.node,
+        "node-join": cluster.tokens.join,
+      }[access];
+      const answer = await ask(cluster, operation, token);
+      expect(answer.status, answer.text).toBeLessThan(300);
+    });
+
+    if (access === "public") return;
+
+    it("refuses everybody without a proof, and asks the cluster for nothing", async () => {
+      const cluster = await clusterOfJoe();
+      const stranger = await signer("default", "key-of-default");
+      const otherCluster = await signer("other");
+      const claims = claimsFor(access);
+      const proofs: Record<string, string | undefined> = {
+        "no token": undefined,
+        garbage: "a.b.c",
+        expired: await cluster.keys.sign(claims, -10),
+        "signed by somebody else under the cluster's key id": await stranger.sign(claims),
+        "of another cluster": await otherCluster.sign(claims),
+        "unsigned (alg none)": unsigned(claims),
+        "of no audience": await cluster.keys.sign({ ...claims, aud: undefined }),
+      };
+      for (const [name, token] of Object.entries(proofs)) {
+        const answer = await ask(cluster, operation, token);
+        expect(answer.status, name).toBe(401);
+        expect(answer.headers.get("www-authenticate"), name).toMatch(/^Bearer/);
+        expect(answer.json.code, name).toBe("UNAUTHENTICATED");
+      }
+      expect(cluster.reached()).toEqual([]);
+    });
+
+    it("refuses tokens that are for something else", async () => {
+      const cluster = await clusterOfJoe();
+      const { tokens } = cluster;
+      const others = {
+        user: [tokens.node, tokens.join],
+        admin: [tokens.node, tokens.join],
+        node: [tokens.joe, tokens.admin, tokens.join],
+        "node-join": [tokens.joe, tokens.admin, tokens.node],
+      }[access];
+      const container = await cluster.keys.sign({ aud: "container", containerId: CONTAINER_ID });
+      for (const token of [...others, container]) {
+        expect((await ask(cluster, operation, token)).status).toBe(401);
+      }
+      expect(cluster.reached()).toEqual([]);
+    });
+
+    if (access === "admin") {
+      it("refuses a user who is no administrator, and says so", async () => {
+        const cluster = await clusterOfJoe();
+        const answer = await ask(cluster, operation, cluster.tokens.joe);
+        expect(answer.status).toBe(403);
+        expect(answer.json.hint).toContain("role admin");
+        expect(cluster.reached()).toEqual([]);
+      });
+    }
+  });
+
+  it.each(OPERATIONS.filter((operation) => operation.includes("/:service")))(
+    "does not let another user near a service: %s",
+    async (operation) => {
+      const cluster = await clusterOfJoe();
+      const before = structuredClone([...cluster.services]);
+      expect((await ask(cluster, operation, cluster.tokens.eve)).status).toBe(404);
+      const [method = ""] = operation.split(" ");
+      const { path = "", body } = WORKING[operation] ?? {};
+      const asJoe = `${path}${path.includes("?") ? "&" : "?"}user=joe`;
+      const more = body === undefined ? {} : { body };
+      const answer = await cluster.ask(method.toUpperCase(), asJoe, {
+        token: cluster.tokens.eve,
+        ...more,
+      });
+      expect(answer.status).toBe(403);
+      expect(answer.json.detail).toBe("user eve may not act for user joe");
+      expect(answer.json.hint).toContain("role admin");
+      expect([...cluster.services]).toEqual(before);
+    },
+  );
+
+  it("lets an administrator act for a user by name", async () => {
+    const cluster = await clusterOfJoe();
+    const token = cluster.tokens.admin;
+    const named = await cluster.ask("GET", "/app/v1/services/web?user=joe", { token });
+    expect(named.json.user).toBe("joe");
+    expect((await cluster.ask("GET", "/app/v1/services/web", { token })).status).toBe(404);
+  });
+});
+
+describe("paths that do not exist", () => {
+  it.each([
+    ["GET", "/app/v1/nothing"],
+    ["POST", "/app/v1/services/web/upgrade"],
+    ["GET", "/ws/v1/cluster/scheduler"],
+    ["GET", "/ws/v1/node/containers"],
+    ["PUT", "/ws/v1/cluster/apps/application_1_0001/state"],
+    ["GET", "/clusters/other/ws/v1/nothing"],
+    ["GET", "/"],
+    ["POST", "/healthz"],
+    ["OPTIONS", "/app/v1/services"],
+    ["POST", "/registry/v1/users/joe"],
+  ])("do not say so to strangers: %s %s", async (method, path) => {
+    const cluster = await fakeCluster();
+    expect((await cluster.ask(method, path)).status).toBe(401);
+  });
+
+  it("say so to users, with where to look", async () => {
+    const cluster = await fakeCluster();
+    const answer = await cluster.ask("GET", "/app/v1/nothing", { token: cluster.tokens.joe });
+    expect(answer.status).toBe(404);
+    expect(answer.json.hint).toContain("/openapi.json");
+  });
+
+  it("say which methods a path answers", async () => {
+    const cluster = await fakeCluster();
+    const token = cluster.tokens.joe;
+    const answer = await cluster.ask("DELETE", "/app/v1/services", { token });
+    expect(answer.status).toBe(405);
+    expect(answer.headers.get("allow")).toBe("POST, GET");
+  });
+});
+
+function claimsFor(access: string): Record<string, unknown> {
+  if (access === "node") return { aud: "node", sub: NODE_ID };
+  if (access === "node-join") return { aud: "node-join" };
+  return { aud: "user", sub: "joe", role: "admin" };
+}
+
+function unsigned(claims: Record<string, unknown>): string {
+  const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
+  const exp = Math.floor(Date.now() / 1_000) + 3_600;
+  const header = encode({ alg: "none", kid: "key-of-default" });
+  return `${header}.${encode({ iss: "selvedge:default", exp, ...claims })}.AA`;
+}

@@ -1,0 +1,373 @@
+/**
+ * A cluster behind the edge, kept in Maps, with a real key that signs real tokens: what the edge's
+ * tests bind the routes to. It records which protocol methods were reached, so that a test can say
+ * that a refused request reached none.
+ */
+import { exportJWK, generateKeyPair, SignJWT } from "jose";
+import { fail, ok, type Reply } from "../../src/shared/errors.ts";
+import type {
+  ApplicationReport,
+  ClusterInfo,
+  NodeInfo,
+  ServiceEntry,
+} from "../../src/shared/protocol/application-client.ts";
+import type { ReadLogRequest } from "../../src/shared/protocol/container-management.ts";
+import type { ServiceProtocol } from "../../src/shared/protocol/service.ts";
+import type { ServiceView } from "../../src/shared/service.ts";
+import { createApp } from "../../src/worker/app.ts";
+import type { Protocols, Settings } from "../../src/worker/protocols.ts";
+import { mapRegistry } from "../support/map-registry.ts";
+
+export const APPLICATION_ID = "application_1503963985568_0002";
+export const CONTAINER_ID = "container_e03_1503963985568_0002_01_000001";
+export const NODE_ID = "worker1.example.com:8041";
+export const CLAIM_CODE = "the-right-claim-code";
+
+/** Signs tokens as a cluster of that name would, with a key of its own. */
+export async function signer(cluster: string, kid = `key-of-${cluster}`) {
+  const { privateKey, publicKey } = await generateKeyPair("EdDSA", { crv: "Ed25519" });
+  const { x = "" } = await exportJWK(publicKey);
+  const sign = (claims: Record<string, unknown>, lifetimeSeconds = 3_600, algorithm = "EdDSA") =>
+    new SignJWT({ jti: crypto.randomUUID(), ...claims })
+      .setProtectedHeader({ alg: algorithm, kid })
+      .setIssuer(`selvedge:${cluster}`)
+      .setIssuedAt()
+      .setExpirationTime(Math.floor(Date.now() / 1_000) + lifetimeSeconds)
+      .sign(privateKey);
+  return { key: { kid, kty: "OKP", crv: "Ed25519", x } as const, sign };
+}
+
+export type FakeCluster = Awaited<ReturnType<typeof fakeCluster>>;
+
+/** One cluster named `default`, claimed unless said otherwise, with tokens of everybody in it. */
+export async function fakeCluster(options: { claimed?: boolean; development?: boolean } = {}) {
+  const keys = await signer("default");
+  const calls: string[] = [];
+  const services = new Map<string, ServiceView>();
+  const applications: ApplicationReport[] = [applicationOf("joe")];
+  const logRequests: ReadLogRequest[] = [];
+  const connectedClusters: string[] = [];
+  const state = { claimed: options.claimed ?? true, resourceManagerFails: false };
+
+  const called = (name: string) => {
+    calls.push(name);
+    if (state.resourceManagerFails) throw new Error("secret internal detail");
+  };
+
+  const protocols: Protocols = {
+    resourceManager: {
+      submitApplication: async () => fail("INTERNAL", "not for the edge"),
+      forceKillApplication: async () => fail("INTERNAL", "not for the edge"),
+      async getApplications() {
+        called("getApplications");
+        return applications;
+      },
+      async getApplicationReport(id) {
+        called("getApplicationReport");
+        const found = applications.find(({ applicationId }) => applicationId === id);
+        return found ? ok(found) : fail("NOT_FOUND", `there is no application ${id}`);
+      },
+      async getContainerOwner(containerId) {
+        called("getContainerOwner");
+        if (!containerId.includes("_1503963985568_0002_")) return fail("NOT_FOUND", "unknown");
+        return ok({ user: "joe", nodeId: "worker9.example.com:8041" });
+      },
+      async getClusterNodes() {
+        called("getClusterNodes");
+        return [NODE];
+      },
+      async getClusterInfo() {
+        called("getClusterInfo");
+        return { ...INFO, claimed: state.claimed };
+      },
+      async listServices() {
+        called("listServices");
+        return [...services.values()].map(entryOf);
+      },
+      async getVerificationKeys() {
+        called("getVerificationKeys");
+        return [keys.key];
+      },
+      async isClaimed() {
+        called("isClaimed");
+        return state.claimed;
+      },
+      async claim(code) {
+        called("claim");
+        if (code !== CLAIM_CODE) return fail("PERMISSION_DENIED", "the claim code is wrong");
+        state.claimed = true;
+        return ok({ token: await keys.sign({ aud: "user", sub: "admin", role: "admin" }) });
+      },
+      async createToken({ user, role }, lifetimeSeconds) {
+        called("createToken");
+        const token = await keys.sign({ aud: "user", sub: user, role }, lifetimeSeconds);
+        return ok({ token, expiresMs: Date.now() + lifetimeSeconds * 1_000 });
+      },
+      async createJoinToken(_uses, lifetimeSeconds) {
+        called("createJoinToken");
+        const token = await keys.sign({ aud: "node-join" }, lifetimeSeconds);
+        return ok({ token, expiresMs: Date.now() + lifetimeSeconds * 1_000 });
+      },
+      async joinNode(_jti, nodeId) {
+        called("joinNode");
+        return ok({ credential: await keys.sign({ aud: "node", sub: nodeId }), expiresMs: 1 });
+      },
+    },
+    serviceMaster: (user, name) => fakeMaster(`${user}/${name}`, services, called),
+    nodes: {
+      async connect(nodeId) {
+        called("connect");
+        return Response.json({ connected: nodeId });
+      },
+      async heartbeat(nodeId) {
+        called(`heartbeat of ${nodeId}`);
+        return ok({ messages: [] });
+      },
+      async readLog(request) {
+        called("readLog");
+        logRequests.push(request);
+        return ok({ data: "hello\n", nextOffset: 6, end: false });
+      },
+    },
+    registry: mapRegistry(() => 1_408_638_082_445),
+  };
+
+  const settings: Settings = { development: options.development ?? false };
+  const app = createApp((cluster) => {
+    connectedClusters.push(cluster);
+    return protocols;
+  }, settings);
+  const tokens = {
+    admin: await keys.sign({ aud: "user", sub: "ann", role: "admin" }),
+    joe: await keys.sign({ aud: "user", sub: "joe", role: "user" }),
+    eve: await keys.sign({ aud: "user", sub: "eve", role: "user" }),
+    node: await keys.sign({ aud: "node", sub: NODE_ID }),
+    join: await keys.sign({ aud: "node-join" }),
+  };
+
+  /** Sends a request as somebody; an object becomes a JSON body, a text is sent as it is. */
+  async function ask(
+    method: string,
+    path: string,
+    how: { token?: string; body?: unknown; headers?: Record<string, string>; origin?: string } = {},
+  ) {
+    const headers = new Headers(how.headers);
+    if (how.token !== undefined) headers.set("Authorization", `Bearer ${how.token}`);
+    const isText = typeof how.body === "string" || how.body instanceof Uint8Array;
+    if (how.body !== undefined && !headers.has("content-type")) {
+      headers.set("Content-Type", "application/json");
+    }
+    const body = how.body === undefined || isText ? how.body : JSON.stringify(how.body);
+    const request = new Request(`${how.origin ?? "https://cluster.example.com"}${path}`, {
+      method,
+      headers,
+      body: (body as BodyInit | undefined) ?? null,
+    });
+    const response = await app.request(request);
+    const text = await response.text();
+    const isJson = /json/.test(response.headers.get("content-type") ?? "");
+    return {
+      status: response.status,
+      headers: response.headers,
+      text,
+      // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of any shape.
+      json: (isJson ? JSON.parse(text) : undefined) as any,
+    };
+  }
+
+  return {
+    app,
+    ask,
+    tokens,
+    keys,
+    calls,
+    services,
+    applications,
+    logRequests,
+    connectedClusters,
+    state,
+    /** Reached methods beside those that every request may need. */
+    reached: () => calls.filter((name) => !["isClaimed", "getVerificationKeys"].includes(name)),
+  };
+}
+
+function fakeMaster(
+  key: string,
+  services: Map<string, ServiceView>,
+  called: (name: string) => void,
+): ServiceProtocol {
+  const [user = "", name = ""] = key.split("/");
+  const withService = async <Value>(
+    method: string,
+    then: (view: ServiceView) => Value,
+  ): Promise<Reply<Value>> => {
+    called(method);
+    const view = services.get(key);
+    return view ? ok(then(view)) : fail("NOT_FOUND", `user ${user} has no service ${name}`);
+  };
+  const change = (update: Partial<ServiceView>) => (view: ServiceView) => {
+    services.set(key, { ...view, ...update });
+    return undefined;
+  };
+  return {
+    async create(owner, yarnfile) {
+      called("create");
+      if (services.has(key)) return fail("ALREADY_EXISTS", `service ${name} exists already`);
+      const state = yarnfile.state === "STOPPED" ? "STOPPED" : "STABLE";
+      services.set(key, serviceOf(owner, yarnfile.name, { version: yarnfile.version, state }));
+      return ok({ applicationId: state === "STOPPED" ? null : APPLICATION_ID });
+    },
+    get: () => withService("get", (view) => view),
+    start: async () => {
+      const reply = await withService("start", change({ state: "STARTED" }));
+      return reply.ok ? ok({ applicationId: APPLICATION_ID }) : reply;
+    },
+    stop: () => withService("stop", change({ state: "STOPPED" })),
+    flex: (requests) =>
+      withService("flex", () =>
+        requests.map(({ component, count }) => ({ component, from: 1, to: Number(count) })),
+      ),
+    setLifetime: (lifetime) => withService("setLifetime", change({ lifetime })),
+    destroy: () =>
+      withService("destroy", () => {
+        services.delete(key);
+        return undefined;
+      }),
+    events: () =>
+      withService("events", () => [{ timeMs: 1, type: "SERVICE_CREATED", message: "created" }]),
+  };
+}
+
+/** A running service with one component `hello` of two instances; one container was replaced. */
+export function serviceOf(
+  user: string,
+  name: string,
+  more: Partial<ServiceView> = {},
+): ServiceView {
+  const container = (id: string, instance: string, nodeId: string) => ({
+    id,
+    component_instance_name: instance,
+    state: "READY" as const,
+    launch_time: 1_504_051_512_412,
+    ip: "10.22.8.143",
+    hostname: "myhost.local",
+    bare_host: nodeId.split(":")[0] ?? "",
+    node_id: nodeId,
+    exposed_ports: {},
+    diagnostics: "",
+  });
+  const configuration = { properties: {}, env: {}, files: [] };
+  return {
+    name,
+    user,
+    version: "1.0.0",
+    description: "",
+    id: APPLICATION_ID,
+    state: "STABLE",
+    diagnostics: "",
+    lifetime: -1,
+    queue: "default",
+    launch_time: 1_504_051_512_412,
+    number_of_running_containers: 2,
+    components: [
+      {
+        name: "hello",
+        state: "STABLE",
+        dependencies: [],
+        resource: { cpus: 1, memory: "256", additional: {} },
+        number_of_containers: 2,
+        launch_command: "./start.sh",
+        restart_policy: "ALWAYS",
+        run_privileged_container: false,
+        readiness_check: { type: "DEFAULT", properties: {} },
+        configuration,
+        quicklinks: [],
+        diagnostics: "",
+        containers: [
+          container(CONTAINER_ID, "hello-0", NODE_ID),
+          container(
+            "container_e03_1503963985568_0002_01_000002",
+            "hello-1",
+            "worker2.example.com:8041",
+          ),
+        ],
+      },
+    ],
+    configuration,
+    quicklinks: {},
+    ...more,
+  };
+}
+
+function entryOf(view: ServiceView): ServiceEntry {
+  return {
+    user: view.user,
+    name: view.name,
+    version: view.version,
+    state: view.state,
+    applicationId: view.id,
+    components: view.components.map(({ name }) => name),
+    changedMs: 1,
+  };
+}
+
+export function applicationOf(user: string, more: Partial<ApplicationReport> = {}) {
+  return {
+    applicationId: APPLICATION_ID,
+    attemptId: "appattempt_1503963985568_0002_000001",
+    name: "hello-world",
+    user,
+    queue: "root.default",
+    applicationType: "yarn-service",
+    state: "RUNNING",
+    finalStatus: "UNDEFINED",
+    diagnostics: "",
+    startedMs: 1_504_051_512_412,
+    finishedMs: null,
+    allocated: { memoryMb: 512, vcores: 2 },
+    runningContainers: 2,
+    ...more,
+  } satisfies ApplicationReport;
+}
+
+const NODE: NodeInfo = {
+  nodeId: NODE_ID,
+  host: "worker1.example.com",
+  rack: "/default-rack",
+  state: "RUNNING",
+  labels: ["gpu"],
+  agentVersion: "0.1.0",
+  healthReport: "",
+  lastChangeMs: 1_504_051_512_412,
+  total: { memoryMb: 8_192, vcores: 8 },
+  used: { memoryMb: 512, vcores: 2 },
+  containers: 2,
+};
+
+const INFO: ClusterInfo = {
+  cluster: "default",
+  startedMs: 1_503_963_985_568,
+  claimed: true,
+  nodes: { RUNNING: 1, UNHEALTHY: 0, LOST: 2, SHUTDOWN: 0, DECOMMISSIONED: 0 },
+  applicationsRunning: 1,
+  containersAllocated: 2,
+  total: { memoryMb: 8_192, vcores: 8 },
+  used: { memoryMb: 512, vcores: 2 },
+};
+
+/** The smallest Yarnfile. */
+export function yarnfile(name: string, more: Record<string, unknown> = {}) {
+  return {
+    name,
+    version: "1.0.0",
+    components: [
+      {
+        name: "hello",
+        number_of_containers: 1,
+        launch_command: "./start.sh",
+        resource: { cpus: 1, memory: "256" },
+      },
+    ],
+    ...more,
+  };
+}
