@@ -20,9 +20,10 @@ export function containerUrls(service: ServiceView): ContainerUrl[] {
 }
 
 export function clusterSummary(options: StartOptions, url: string): string {
+  const nodes = options.nodes === 1 ? "1 node" : `${options.nodes} nodes`;
   return [
     "",
-    `The cluster is up at ${url}, with ${options.nodes} nodes and no service of its own.`,
+    `The cluster is up at ${url}, with ${nodes} and no service of its own.`,
     "",
     ...facts(options, url),
     "",

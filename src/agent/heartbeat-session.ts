@@ -4,33 +4,27 @@
  * registers. Any failure ends the session, and the next session registers again.
  */
 import type { AgentMessage } from "../shared/protocol/resource-tracker.ts";
-import { type Log, messageOf } from "./log.ts";
-import type { NodeSide, UpdaterTimings } from "./node-status-updater.ts";
+import { messageOf } from "./log.ts";
+import type { UpdaterTimings } from "./node-status-updater.ts";
 import { heartbeatResponseSchema } from "./tracker-messages.ts";
+import type { SessionOptions } from "./tracker-socket.ts";
 
 const MESSAGES_MAX = 64;
 const POST_TIMEOUT_MS = 10_000;
-
-export type HeartbeatSessionOptions = {
-  readonly url: string;
-  readonly credential: string;
-  readonly connection: number;
-  readonly node: NodeSide;
-  readonly timings: UpdaterTimings;
-  readonly log: Log;
-  readonly closed: AbortSignal;
-};
 
 /** `time`: it worked until it was time to try the socket again. */
 export type HeartbeatEnd = "time" | "failed";
 
 export class HeartbeatSession {
-  readonly #options: HeartbeatSessionOptions;
+  readonly #options: SessionOptions;
+  readonly #timings: UpdaterTimings;
+  readonly #closed = new AbortController();
   readonly #outbox: AgentMessage[] = [];
   #wake: () => void = () => undefined;
 
-  constructor(options: HeartbeatSessionOptions) {
+  constructor(options: SessionOptions, timings: UpdaterTimings) {
     this.#options = options;
+    this.#timings = timings;
   }
 
   /** Goes up with the next heartbeat, which comes soon. */
@@ -40,11 +34,13 @@ export class HeartbeatSession {
   }
 
   async run(): Promise<HeartbeatEnd> {
-    const { node, timings, closed, log, url } = this.#options;
+    const { node, log, url } = this.#options;
+    const timings = this.#timings;
+    const closed = this.#closed.signal;
     const untilMs = Date.now() + timings.socketRetryMs;
     let messages: AgentMessage[] = [node.registration()];
     for (let isFirst = true; !closed.aborted; isFirst = false) {
-      if (!(await this.post(messages))) return "failed";
+      if (!(await this.#post(messages))) return "failed";
       if (isFirst) log({ event: "connection.up", outcome: "ok", url, by: "heartbeat" });
       await this.#pause(timings.heartbeatBusyMs);
       const isQuiet = !this.#outbox.length && !node.isBusy();
@@ -55,8 +51,14 @@ export class HeartbeatSession {
     return "time";
   }
 
+  /** Says `last` and ends the session. */
+  async finish(last: AgentMessage | undefined): Promise<void> {
+    this.#closed.abort();
+    if (last) await this.#post([...this.#outbox.splice(0, MESSAGES_MAX - 1), last]);
+  }
+
   /** One heartbeat; false when it failed. */
-  async post(messages: readonly AgentMessage[]): Promise<boolean> {
+  async #post(messages: readonly AgentMessage[]): Promise<boolean> {
     const { url, credential, connection, node, log } = this.#options;
     try {
       const response = await fetch(`${url}/ws/v1/node/heartbeat`, {
@@ -80,7 +82,7 @@ export class HeartbeatSession {
 
   /** `isWoken`: a message to send ends it early. Closing always does. */
   #pause(durationMs: number, isWoken = false): Promise<void> {
-    const { closed } = this.#options;
+    const closed = this.#closed.signal;
     return new Promise((resolve) => {
       const done = () => {
         clearTimeout(timer);

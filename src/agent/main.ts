@@ -82,7 +82,7 @@ export async function startNodeManager(
     throw new NodeManagerError({ code: "INVALID_ARGUMENT", message, hint });
   }
   const home = agentHome(options.home);
-  const unlock = valueOf(openHome(home));
+  const unlock = unwrap(openHome(home));
   try {
     return await start({ ...options, url: options.url.replace(/\/+$/, "") }, home, unlock);
   } catch (error) {
@@ -203,7 +203,7 @@ async function obtainCredential(
   const stored = findCredential(home, url, nodeId, Date.now());
   if (stored) return stored.credential;
   if (joinToken !== undefined) {
-    return valueOf(await joinCluster(home, url, nodeId, joinToken)).credential;
+    return unwrap(await joinCluster(home, url, nodeId, joinToken)).credential;
   }
   throw new NodeManagerError({
     code: "UNAUTHENTICATED",
@@ -226,7 +226,7 @@ function nodeFacts(options: StartNodeManagerOptions): NodeFacts {
   };
 }
 
-function valueOf<Value>(reply: Reply<Value>): Value {
+function unwrap<Value>(reply: Reply<Value>): Value {
   if (!reply.ok) throw new NodeManagerError(reply.error);
   return reply.value;
 }

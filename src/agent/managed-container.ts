@@ -4,24 +4,22 @@
  * that a FORGOTTEN one is said again when the tracker asks. The record is on the disk before the
  * world changes (spawn, ordered signal, report), so that a killed agent continues where it was.
  */
-import { chmod, mkdir, rm, rmdir, writeFile } from "node:fs/promises";
+import { rm, rmdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type ContainerLaunchContext, type ContainerStatus, EXIT } from "../shared/container.ts";
 import type { ContainerId, NodeId } from "../shared/ids.ts";
 import { LIMITS } from "../shared/limits.ts";
-import type { ContainerTokenClaims } from "../shared/protocol/resource-tracker.ts";
-import type { Resource } from "../shared/resource.ts";
-import { type AgentHome, isPathElement } from "./agent-home.ts";
+import type { AgentHome } from "./agent-home.ts";
 import { type Cgroups, entrances, killGroup, oomKills, removeGroup } from "./cgroups.ts";
 import type { ContainerLauncher, ContainerProcess } from "./container-launcher.ts";
 import type { ContainerPhase } from "./container-manager.ts";
+import { LaunchFailure, prepareContainer } from "./container-preparation.ts";
 import type { ContainersMonitor } from "./containers-monitor.ts";
 import { describeExit, describeMemoryKill } from "./exit-diagnostics.ts";
-import { launchScript, resolveLaunch } from "./launch-context.ts";
 import { type Log, messageOf } from "./log.ts";
 import type { PortAllocator } from "./port-allocator.ts";
 import { ReadinessProber } from "./readiness-prober.ts";
-import type { ContainerCgroup, ContainerRecord, StateStore } from "./state-store.ts";
+import type { ContainerRecord, StateStore } from "./state-store.ts";
 import type { TokenVerifier } from "./token-verifier.ts";
 
 /** How long a container without a token (it never ran) is remembered after its end is stored. */
@@ -46,15 +44,6 @@ export type ContainerServices = {
 };
 
 type Order = { readonly exitStatus: number; readonly diagnostics: string };
-
-/** A launch that ends before there is a process. */
-class LaunchFailure extends Error {
-  readonly exitStatus: number;
-  constructor(exitStatus: number, message: string) {
-    super(message);
-    this.exitStatus = exitStatus;
-  }
-}
 
 export class ManagedContainer {
   readonly containerId: ContainerId;
@@ -117,7 +106,9 @@ export class ManagedContainer {
     try {
       const claims = await verifier.verify(token, { containerId, user: launch.user });
       if (!claims.ok) throw new LaunchFailure(EXIT.INVALID, claims.error.message);
-      const script = await this.#prepare(claims.value, launch);
+      const { script, ports, facts } = await prepareContainer(this.#services, claims.value, launch);
+      this.#record = { ...this.#record, ...facts };
+      this.#setStatus({ ports }, false);
       await store.write(this.#record);
       if (this.#record.stop) return await this.#complete(this.#record.stop);
       const logs = home.logDirectory(containerId);
@@ -205,57 +196,6 @@ export class ManagedContainer {
     this.#prober?.stop();
     clearTimeout(this.#killTimer);
     return this.#ending;
-  }
-
-  /** Everything before the spawn; the record then says all. Returns the launch script's path. */
-  async #prepare(claims: ContainerTokenClaims, launch: ContainerLaunchContext): Promise<string> {
-    const { nodeId, ips, home, launcher, ports } = this.#services;
-    const { containerId } = this;
-    const { user } = claims;
-    if (!isPathElement(user)) {
-      throw new LaunchFailure(EXIT.INVALID, `user "${user}" cannot name a directory on this node`);
-    }
-    const workDirectory = home.workDirectory(user, containerId);
-    const logDirectory = home.logDirectory(containerId);
-    await makeDirectories([workDirectory, logDirectory]);
-    const allocated = await ports.allocate(launch.ports);
-    this.#setStatus({ ports: allocated }, false);
-    const resolved = resolveLaunch(launch, {
-      containerId,
-      nodeId,
-      user,
-      ips,
-      workDirectory,
-      logDirectory,
-      localDirectory: dirname(workDirectory),
-      ports: allocated,
-      agentEnvironment: process.env,
-    });
-    if (!resolved.ok) throw new LaunchFailure(EXIT.INVALID, resolved.error.message);
-    const script = join(workDirectory, "launch_container.sh");
-    await writeFile(script, launchScript(launcher.shell, resolved.value), { mode: 0o700 });
-    this.#record = {
-      ...this.#record,
-      user,
-      memoryMb: claims.resource.memoryMb,
-      tokenExpiresMs: claims.exp * 1_000,
-      sigkillDelayMs: launch.sigkillDelayMs,
-      readinessCheck: resolved.value.readinessCheck,
-      cgroup: this.#createCgroup(claims.resource),
-    };
-    return script;
-  }
-
-  /** Without a group the container runs all the same, and its memory is watched. */
-  #createCgroup(resource: Resource): ContainerCgroup | undefined {
-    const { cgroups, log } = this.#services;
-    const { containerId } = this;
-    try {
-      return cgroups?.create(containerId, resource);
-    } catch (error) {
-      log({ event: "cgroup.create", outcome: messageOf(error), containerId });
-      return undefined;
-    }
   }
 
   /** Follows the process to its end; resolves with the first answer of the readiness check. */
@@ -378,17 +318,5 @@ export class ManagedContainer {
       const { containerId } = this;
       this.#services.log({ event: "state.write", outcome: messageOf(error), containerId });
     }
-  }
-}
-
-async function makeDirectories(paths: readonly string[]): Promise<void> {
-  try {
-    for (const path of paths) {
-      await mkdir(path, { recursive: true, mode: 0o700 });
-      // mkdir's mode is subject to the umask, and does nothing for a directory that is there.
-      await chmod(path, 0o700);
-    }
-  } catch (error) {
-    throw new LaunchFailure(EXIT.DISKS_FAILED, `directories are unusable: ${messageOf(error)}`);
   }
 }

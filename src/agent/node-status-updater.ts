@@ -7,17 +7,14 @@
  * connection may be dropped.
  */
 import { setTimeout as delay } from "node:timers/promises";
-import WebSocket from "ws";
-import {
-  type AgentMessage,
-  PING,
-  PONG,
-  type RegisterNodeManager,
-  type TrackerMessage,
+import type {
+  AgentMessage,
+  RegisterNodeManager,
+  TrackerMessage,
 } from "../shared/protocol/resource-tracker.ts";
 import { type HeartbeatEnd, HeartbeatSession } from "./heartbeat-session.ts";
-import { type Log, messageOf } from "./log.ts";
-import { parseTrackerMessage } from "./tracker-messages.ts";
+import type { Log } from "./log.ts";
+import { type SessionOptions, type SocketEnd, TrackerSocket } from "./tracker-socket.ts";
 
 export type UpdaterTimings = {
   readonly backoffMinMs: number;
@@ -38,9 +35,6 @@ export const UPDATER_TIMINGS: UpdaterTimings = {
   heartbeatIdleMs: 10_000,
 };
 
-const HANDSHAKE_TIMEOUT_MS = 5_000;
-/** A whole desired set of 4,096 containers fits. */
-const MESSAGE_BYTES_MAX = 67_108_864;
 /** A connection shorter than this does not make the next one come any sooner. */
 const STABLE_CONNECTION_MS = 1_000;
 
@@ -55,8 +49,6 @@ export type NodeSide = {
   renewCredential(): Promise<string | undefined>;
 };
 
-type SocketEnd = "registered" | "failed" | "refused";
-
 export class NodeStatusUpdater {
   readonly #url: string;
   #credential: string;
@@ -65,8 +57,7 @@ export class NodeStatusUpdater {
   readonly #timings: UpdaterTimings;
   readonly #closed = new AbortController();
   #connection = 0;
-  #socket: WebSocket | undefined;
-  #heartbeats: HeartbeatSession | undefined;
+  #session: TrackerSocket | HeartbeatSession | undefined;
   #finished: Promise<void> | undefined;
 
   /** `url` is the cluster's, with its path prefix if it has one. */
@@ -90,24 +81,16 @@ export class NodeStatusUpdater {
 
   /** Dropped without a connection: the next `register` says it. */
   send(message: AgentMessage): void {
-    if (this.#heartbeats) this.#heartbeats.send(message);
-    else if (this.#socket?.readyState === WebSocket.OPEN)
-      this.#socket.send(JSON.stringify(message));
+    this.#session?.send(message);
   }
 
-  /** Says `last`, if there is a socket to say it on, and ends for good. */
+  /** Says `last`, if there is a connection to say it on, and ends for good. */
   async close(last?: AgentMessage): Promise<void> {
-    const socket = this.#socket;
-    if (last) {
-      if (this.#heartbeats) await this.#heartbeats.post([last]);
-      else this.send(last);
-    }
+    const session = this.#session;
+    const finished = session?.finish(last);
     this.#closed.abort();
-    // A close frame follows what was sent before it; a peer that does not answer is left.
-    socket?.close(1000);
-    const timer = setTimeout(() => socket?.terminate(), 500);
+    await finished;
     await this.#finished;
-    clearTimeout(timer);
   }
 
   async #run(): Promise<void> {
@@ -115,7 +98,7 @@ export class NodeStatusUpdater {
     let failures = 0;
     while (!signal.aborted) {
       const startedMs = Date.now();
-      const end = await this.#connectSocket();
+      const end = await this.#connect();
       if (signal.aborted) return;
       const isStable = end === "registered" && Date.now() - startedMs >= STABLE_CONNECTION_MS;
       failures = isStable ? 0 : failures + 1;
@@ -127,83 +110,30 @@ export class NodeStatusUpdater {
     }
   }
 
-  #connectSocket(): Promise<SocketEnd> {
-    return new Promise((resolve) => {
-      const connection = ++this.#connection;
-      let end: SocketEnd = "failed";
-      let reason = "";
-      let ping: NodeJS.Timeout | undefined;
-      let isHeard = true;
-      const socket = new WebSocket(`${this.#url.replace(/^http/, "ws")}/ws/v1/node/connect`, {
-        headers: { Authorization: `Bearer ${this.#credential}` },
-        handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
-        maxPayload: MESSAGE_BYTES_MAX,
-        perMessageDeflate: false,
-      });
-      this.#socket = socket;
-      socket.on("open", () => socket.send(JSON.stringify(this.#node.registration())));
-      socket.on("message", (data, isBinary) => {
-        isHeard = true;
-        const text = String(data);
-        if (text === PONG && !isBinary) return;
-        const message = this.#parse(text);
-        if (!message) return;
-        if (message.type === "registered" && end !== "registered") {
-          end = "registered";
-          this.#log({ event: "connection.up", outcome: "ok", url: this.#url, by: "websocket" });
-          ping = setInterval(() => {
-            if (!isHeard) {
-              reason = "no answer to ping";
-              return socket.terminate();
-            }
-            isHeard = false;
-            socket.send(PING);
-          }, message.pingIntervalMs);
-        }
-        this.#node.receive(message, connection);
-      });
-      socket.on("unexpected-response", (request, response) => {
-        const { statusCode } = response;
-        reason = `the tracker answered ${statusCode}`;
-        if (statusCode === 401 || statusCode === 403) end = "refused";
-        request.destroy();
-        finish();
-      });
-      socket.on("error", (error) => {
-        reason ||= messageOf(error);
-      });
-      const finish = () => {
-        clearInterval(ping);
-        if (this.#socket !== socket) return;
-        this.#socket = undefined;
-        const outcome = this.#closed.signal.aborted ? "ok" : reason || "closed by the tracker";
-        this.#log({ event: "connection.down", outcome, url: this.#url });
-        resolve(end);
-      };
-      socket.on("close", finish);
-    });
-  }
-
-  #parse(text: string): TrackerMessage | undefined {
-    const message = parseTrackerMessage(text);
-    if (!message) this.#log({ event: "connection.message", outcome: "not understood" });
-    return message;
+  async #connect(): Promise<SocketEnd> {
+    const session = new TrackerSocket(this.#nextSession());
+    this.#session = session;
+    const end = await session.run();
+    this.#session = undefined;
+    return end;
   }
 
   async #heartbeat(): Promise<HeartbeatEnd> {
-    const connection = ++this.#connection;
-    this.#heartbeats = new HeartbeatSession({
+    const session = new HeartbeatSession(this.#nextSession(), this.#timings);
+    this.#session = session;
+    const end = await session.run();
+    this.#session = undefined;
+    return end;
+  }
+
+  #nextSession(): SessionOptions {
+    return {
       url: this.#url,
       credential: this.#credential,
-      connection,
+      connection: ++this.#connection,
       node: this.#node,
-      timings: this.#timings,
       log: this.#log,
-      closed: this.#closed.signal,
-    });
-    const end = await this.#heartbeats.run();
-    this.#heartbeats = undefined;
-    return end;
+    };
   }
 
   async #renewCredential(): Promise<void> {

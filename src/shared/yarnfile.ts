@@ -1,4 +1,3 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: YARN writes its tokens as ${NAME}.
 /**
  * The Yarnfile on the wire: every field of seed 001 in its snake_case, the newer fields of Hadoop
  * that cost nothing (facts/yarn-services.md §2), and what a GET adds. docs/openapi.json is made

@@ -34,9 +34,9 @@ it("gives the container YARN's variables, resolved tokens and none of the agent'
   vi.stubEnv("AWS_SECRET_ACCESS_KEY", "very-secret");
   vi.stubEnv("HADOOP_CONF_DIR", "/etc/hadoop");
   await node.start();
-  const launch = launchContext("env; echo port=${PORT.http} host=${THIS_HOST} log=<LOG_DIR>", {
+  const launch = launchContext(`env; echo port=\${PORT.http} host=\${THIS_HOST} log=<LOG_DIR>`, {
     environment: {
-      GREETING: "it's {{USER}} on ${PORT.http}",
+      GREETING: `it's {{USER}} on \${PORT.http}`,
       HOME: "/somewhere/else",
       MULTILINE: "a\nb $HOME",
     },

@@ -15,7 +15,8 @@ const HOG = `${process.execPath} -e '
 
 let node: TestNode;
 beforeEach(async () => {
-  node = await TestNode.create();
+  // Control groups are the machine's: no other test or agent may share this name.
+  node = await TestNode.create("127.0.0.1:18041");
 });
 afterEach(() => node.close());
 
@@ -52,7 +53,7 @@ describe.skipIf(!hasMemoryCgroup)("where control groups limit memory", () => {
     expect(status.exitStatus).toBe(-104);
     expect(status.diagnostics).toContain("running beyond physical memory limits");
     expect(status.diagnostics).toContain("64 MB of 64 MB physical memory used");
-    expect(node.stdout(id)).toMatch(new RegExp(`memory:.*/selvedge/127.0.0.1_8041/${id}`));
+    expect(node.stdout(id)).toMatch(new RegExp(`memory:.*/selvedge/127.0.0.1_18041/${id}`));
     await agent.close();
     expect(execFileSync("find", ["/sys/fs/cgroup", "-name", id], { encoding: "utf8" })).toBe("");
   });

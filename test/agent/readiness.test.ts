@@ -42,7 +42,7 @@ it("HTTP: is ready once the answer is good, follows redirects, and says when it 
   await node.start();
   const launch = launchContext(SERVER, {
     ports: ["http"],
-    readinessCheck: check({ url: "http://${THIS_HOST}:${PORT.http}/old" }),
+    readinessCheck: check({ url: `http://\${THIS_HOST}:\${PORT.http}/old` }),
   });
   const id = await node.run(1, launch);
   const turned = (what: string, ready: boolean, readiness?: RegExp) =>
@@ -69,7 +69,7 @@ it("PORT: is ready once somebody listens", async () => {
   const server = `${process.execPath} -e 'require("net").createServer().listen(process.env.PORT_DB)'`;
   const launch = launchContext(`while [ ! -e go ]; do sleep 0.02; done; ${server}`, {
     ports: ["db"],
-    readinessCheck: check({ type: "PORT", port: "${PORT.db}" }),
+    readinessCheck: check({ type: "PORT", port: `\${PORT.db}` }),
   });
   const id = await node.run(1, launch);
   await node.tracker.until("a reason", () =>
@@ -102,7 +102,7 @@ it("probes again after the agent was restarted, before it registers", async () =
   const first = await node.start();
   const launch = launchContext(`echo 200 > answer; ${SERVER}`, {
     ports: ["http"],
-    readinessCheck: check({ url: "http://127.0.0.1:${PORT.http}/" }),
+    readinessCheck: check({ url: `http://127.0.0.1:\${PORT.http}/` }),
   });
   const id = await node.run(1, launch);
   await node.tracker.until("ready", () => node.tracker.statuses.get(id)?.ready);

@@ -20,17 +20,18 @@ export function containerId(sequence: number): string {
 
 export class TestNode {
   readonly home = mkdtempSync(join(tmpdir(), "selvedge-agent-"));
-  readonly nodeId = "127.0.0.1:8041";
+  readonly nodeId: string;
   readonly tracker: TestTracker;
   readonly lines: LogLine[] = [];
   readonly #agents: RunningNodeManager[] = [];
 
-  private constructor(tracker: TestTracker) {
+  private constructor(tracker: TestTracker, nodeId: string) {
     this.tracker = tracker;
+    this.nodeId = nodeId;
   }
 
-  static async create(): Promise<TestNode> {
-    return new TestNode(await TestTracker.start());
+  static async create(nodeId = "127.0.0.1:8041"): Promise<TestNode> {
+    return new TestNode(await TestTracker.start(), nodeId);
   }
 
   get options(): StartNodeManagerOptions {

@@ -291,6 +291,33 @@ describe("nodes come and go", () => {
     expect(world.schedule()).toHaveLength(2);
   });
 
+  it("notices room on one node even after a great many changes on another", () => {
+    const world = cluster({ "quiet:1": gb(4, 4), "busy:1": gb(1) });
+    const book = (containerId: string, nodeId: string) =>
+      world.scheduler.book({ containerId, attemptId: "app0", nodeId, resource: gb(1) });
+    book("first", "quiet:1");
+    world.submit("app1", { capability: gb(4, 4) });
+    expect(world.schedule()).toEqual([]);
+    world.scheduler.release("first");
+    for (let change = 0; change < 500; change += 1) {
+      book("again", "busy:1");
+      world.scheduler.release("again");
+    }
+    expect(world.schedule()).toMatchObject([{ nodeId: "quiet:1" }]);
+  });
+
+  it("notices room on one node even after containers of many unknown nodes came", () => {
+    const world = cluster({ "n0:1": gb(1), "n1:1": gb(4, 4) });
+    const book = (containerId: string, nodeId: string) =>
+      world.scheduler.book({ containerId, attemptId: "app0", nodeId, resource: gb(1) });
+    book("first", "n1:1");
+    world.submit("app1", { capability: gb(4, 4) });
+    expect(world.schedule()).toEqual([]);
+    world.scheduler.release("first");
+    for (let number = 0; number < 63; number += 1) book(`other${number}`, `lost${number}:1`);
+    expect(world.schedule()).toMatchObject([{ nodeId: "n1:1" }]);
+  });
+
   it("ignores the removal of a node and the release of a container that it does not know", () => {
     const world = cluster({ "n1:1": gb(1) });
     world.scheduler.removeNode("n2:1");

@@ -1,4 +1,3 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: YARN writes its tokens as ${NAME}.
 import { describe, expect, it } from "vitest";
 import { portsOf } from "../../src/core/service/ports.ts";
 import { restartSettings } from "../../src/core/service/properties.ts";

@@ -1,4 +1,3 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: YARN writes its tokens as ${NAME}.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {

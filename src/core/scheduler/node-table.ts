@@ -241,7 +241,9 @@ export class NodeTable {
     this.#registered = enlarged(this.#registered, new Uint8Array(this.#capacity));
     this.#containers = enlarged(this.#containers, new Int32Array(this.#capacity));
     this.#positions = enlarged(this.#positions, new Int32Array(this.#capacity));
+    // The last changes are forgotten, so what is known by position is void.
     this.#changed = new Int32Array(this.#capacity);
+    this.#isSettled = false;
     for (const column of [this.memoryMb, this.vcores, ...this.#extra.values()]) {
       column.total = enlarged(column.total, new Float64Array(this.#capacity));
       column.free = enlarged(column.free, new Float64Array(this.#capacity));

@@ -17,8 +17,8 @@ import {
   serviceState,
   unmetDependencies,
 } from "./component.ts";
-import { restartSettings } from "./properties.ts";
 import { ensureInstances } from "./instance.ts";
+import { restartSettings } from "./properties.ts";
 import type { Service, ServiceRow } from "./state.ts";
 import { record } from "./timeline.ts";
 

@@ -1,4 +1,3 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: YARN writes its tokens as ${NAME}.
 /**
  * Dynamic ports: a component that says `${PORT.http}` gets a free TCP port on its node, by that
  * name. Naming it is all the declaration there is; the number is known to the node alone.

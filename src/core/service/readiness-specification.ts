@@ -1,4 +1,3 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: YARN writes its tokens as ${NAME}.
 /**
  * `readiness_check` of a component (seed 001 "ReadinessCheck"; facts/yarn-services.md §3, §4.6).
  * The check runs on the container's node; here it is made sure that it can run at all.

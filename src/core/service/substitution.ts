@@ -1,4 +1,3 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: YARN writes its tokens as ${NAME}.
 /**
  * What `${…}` stands for in launch commands, environment values, readiness checks and quicklinks
  * (facts/yarn-services.md §4.9), and the ContainerLaunchContext that comes of it. Names of the

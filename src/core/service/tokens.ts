@@ -1,4 +1,3 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: YARN writes its tokens as ${NAME}.
 /**
  * Replacing `${NAME}` in a text (facts/yarn-services.md §4.9). One pass: what a value brings in is
  * not looked at again, so that no value can stand for more than itself. A name that is not known

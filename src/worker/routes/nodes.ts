@@ -71,9 +71,7 @@ export const nodeEndpoints: readonly Endpoint[] = [
       const { caller, protocols } = c.var;
       if (caller?.kind !== "node-join") throw new Error("join was reached without a join token");
       const reply = await protocols.resourceManager.joinNode(caller.jti, body.nodeId);
-      return reply.ok
-        ? c.json({ nodeId: body.nodeId, ...reply.value })
-        : problem(c, reply.error);
+      return reply.ok ? c.json({ nodeId: body.nodeId, ...reply.value }) : problem(c, reply.error);
     },
   }),
 ];
