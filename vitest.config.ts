@@ -14,6 +14,8 @@ const E2E_TIMEOUT_MS = 120_000;
 
 export default defineConfig({
   test: {
+    // What a test prints is shown where the test fails.
+    silent: "passed-only",
     projects: [
       {
         test: {

@@ -1,7 +1,7 @@
 /**
- * The agent's front door: `startNodeManager` wires one NodeManager to its cluster, and
- * `runNodeManager` is the same for a process of its own, with signals (`selvedge node start`).
- * Stopping the agent leaves its containers running unless it is told otherwise.
+ * The agent's front door: `startNodeManager` wires one NodeManager to its cluster. The process that
+ * calls it (`selvedge node start`) decides when to close it. Stopping the agent leaves its
+ * containers running unless it is told otherwise.
  */
 import packageJson from "../../package.json" with { type: "json" };
 import { EXIT } from "../shared/container.ts";
@@ -88,25 +88,6 @@ export async function startNodeManager(
   } catch (error) {
     unlock();
     throw error;
-  }
-}
-
-/**
- * Runs an agent until it is signalled (SIGTERM, SIGINT) or the tracker sends it away. Resolves with
- * the tracker's reason in the latter case.
- */
-export async function runNodeManager(
-  options: StartNodeManagerOptions,
-): Promise<string | undefined> {
-  const agent = await startNodeManager(options);
-  const stop = () => void agent.close();
-  process.on("SIGTERM", stop);
-  process.on("SIGINT", stop);
-  try {
-    return await agent.closed;
-  } finally {
-    process.off("SIGTERM", stop);
-    process.off("SIGINT", stop);
   }
 }
 

@@ -5,7 +5,6 @@
 import * as z from "zod";
 import type { ContainerLaunchContext } from "../shared/container.ts";
 import { isContainerId } from "../shared/ids.ts";
-import { LIMITS } from "../shared/limits.ts";
 import type { TrackerMessage, VerificationKey } from "../shared/protocol/resource-tracker.ts";
 
 const containerId = z.string().refine(isContainerId, "a container id");
@@ -14,7 +13,7 @@ const millis = z.number().min(0).max(2_147_483_647);
 const launchSchema: z.ZodType<ContainerLaunchContext> = z.object({
   commands: z.array(z.string()),
   environment: z.record(z.string(), z.string()),
-  ports: z.array(z.string().regex(/^[A-Za-z0-9_.-]+$/)).max(LIMITS.portsPerContainerMax),
+  ports: z.array(z.string()),
   readinessCheck: z.object({
     type: z.enum(["DEFAULT", "HTTP", "PORT"]),
     url: z.string().optional(),

@@ -14,6 +14,8 @@ import type { NodeSide } from "./node-status-updater.ts";
 import { parseTrackerMessage } from "./tracker-messages.ts";
 
 const HANDSHAKE_TIMEOUT_MS = 5_000;
+/** A tracker that has not answered `register` by then is tried anew. */
+const REGISTRATION_TIMEOUT_MS = 10_000;
 /** A whole desired set of 4,096 containers fits. */
 const MESSAGE_BYTES_MAX = 67_108_864;
 /** How long the far side may take to answer a close. */
@@ -36,6 +38,7 @@ export class TrackerSocket {
   readonly #ended = Promise.withResolvers<SocketEnd>();
   #end: SocketEnd = "failed";
   #reason = "";
+  #deadline: NodeJS.Timeout | undefined;
   #ping: NodeJS.Timeout | undefined;
   #isHeard = true;
   #isOver = false;
@@ -50,7 +53,13 @@ export class TrackerSocket {
       perMessageDeflate: false,
     });
     this.#socket = socket;
-    socket.on("open", () => this.send(node.registration()));
+    socket.on("open", () => {
+      this.send(node.registration());
+      this.#deadline = setTimeout(
+        () => this.#giveUp("no answer to register"),
+        REGISTRATION_TIMEOUT_MS,
+      );
+    });
     socket.on("message", (data) => this.#hear(String(data)));
     socket.on("unexpected-response", (request, { statusCode }) => {
       this.#reason = `the tracker answered ${statusCode}`;
@@ -61,7 +70,10 @@ export class TrackerSocket {
     socket.on("error", (error) => {
       this.#reason ||= messageOf(error);
     });
-    socket.on("close", () => this.#over());
+    socket.on("close", (code, reason) => {
+      this.#reason ||= `closed by the tracker: ${code} ${reason}`.trim();
+      this.#over();
+    });
   }
 
   /** Resolves when the connection is over, however far it came. */
@@ -100,25 +112,30 @@ export class TrackerSocket {
   #registered({ pingIntervalMs }: Extract<TrackerMessage, { type: "registered" }>): void {
     const { log, url } = this.#options;
     this.#end = "registered";
+    clearTimeout(this.#deadline);
     log({ event: "connection.up", outcome: "ok", url, by: "websocket" });
     this.#ping = setInterval(() => {
       if (this.#isHeard) {
         this.#isHeard = false;
         this.#socket.send(PING);
       } else {
-        this.#reason ||= "no answer to ping";
-        this.#socket.terminate();
+        this.#giveUp("no answer to ping");
       }
     }, pingIntervalMs);
   }
 
+  #giveUp(reason: string): void {
+    this.#reason ||= reason;
+    this.#socket.terminate();
+  }
+
   #over(): void {
+    clearTimeout(this.#deadline);
     clearInterval(this.#ping);
     if (this.#isOver) return;
     this.#isOver = true;
     const { log, url } = this.#options;
-    const outcome = this.#reason || "closed by the tracker";
-    log({ event: "connection.down", outcome, url });
+    log({ event: "connection.down", outcome: this.#reason, url });
     this.#ended.resolve(this.#end);
   }
 }

@@ -60,7 +60,7 @@ function terminalProgress(io: Io): Progress {
   return {
     update(view) {
       // A line that wraps would take more rows than are erased.
-      const width = (stderr.columns ?? 80) - 1;
+      const width = (stderr.columns || 80) - 1;
       const next = view.components.map((component) => {
         const line = componentLine(component).slice(0, width);
         return coloured ? paint(styleOfState(component.state), line) : line;

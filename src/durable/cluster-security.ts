@@ -122,6 +122,7 @@ export class ClusterKeys implements ClusterSecurity {
         hint: `set one of at least ${CLAIM_CODE_LENGTH_MIN} characters`,
       });
     }
+    if (!claimCode && this.#claimRow() === undefined) await this.#makeClaimCode();
     const before = this.#claimRow();
     const expected = claimCode ? await sha256(claimCode) : before?.code_hash;
     const given = await sha256(claimCode ? code : canonicalCode(code));

@@ -81,14 +81,20 @@ export class Shell<Work extends Keyed> {
   pump(): void {
     this.#wake();
     const nowMs = Date.now();
-    for (const work of this.#core.work()) {
-      if (this.#inFlight.has(work.key)) continue;
-      const held = this.#held.get(work.key);
-      if (held && held.untilMs > nowMs) continue;
-      this.#inFlight.add(work.key);
-      void this.#perform(work);
+    const work = this.#core.work();
+    const keys = new Set(work.map(({ key }) => key));
+    // What need not be said any more is not held back when it comes up anew.
+    for (const key of this.#held.keys()) if (!keys.has(key)) this.#held.delete(key);
+    for (const item of work) {
+      if (this.#inFlight.has(item.key) || this.#heldUntilMs(item.key) > nowMs) continue;
+      this.#inFlight.add(item.key);
+      void this.#perform(item);
     }
     this.#rearm(nowMs);
+  }
+
+  #heldUntilMs(key: string): number {
+    return this.#held.get(key)?.untilMs ?? 0;
   }
 
   async #perform(work: Work): Promise<void> {
@@ -139,10 +145,7 @@ export class Shell<Work extends Keyed> {
       if (next === null || timeMs < next) next = timeMs;
     };
     if (this.#inFlight.size > 0) earlier(nowMs + SAFETY_ALARM_MS);
-    for (const work of this.#core.work()) {
-      const held = this.#held.get(work.key);
-      if (held) earlier(Math.max(held.untilMs, nowMs));
-    }
+    for (const { untilMs } of this.#held.values()) earlier(Math.max(untilMs, nowMs));
     if (next === null || (this.#alarmMs !== null && this.#alarmMs <= next)) return;
     this.#alarmMs = next;
     void this.#ctx.storage.setAlarm(next);

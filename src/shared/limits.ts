@@ -1,7 +1,7 @@
 /** Every maximum in the system, each with its reason. Units last in the name. */
 export const LIMITS = {
-  /** 2^40: above any machine's MB, and a million such amounts still add up exactly in a double. */
-  resourceAmountMax: 2 ** 40,
+  /** 2^33: above any machine's MB, and a million such amounts still add up exactly in a double. */
+  resourceAmountMax: 2 ** 33,
 
   /** A Yarnfile of thousands of components is a program's output, not a person's; a DO row holds 2 MB. */
   requestBodyBytesMax: 1_048_576,

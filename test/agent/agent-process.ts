@@ -1,5 +1,7 @@
 /** An agent as a process of its own, for tests that kill it. Reads its options as JSON on stdin. */
 import { text } from "node:stream/consumers";
-import { runNodeManager } from "../../src/agent/main.ts";
+import { startNodeManager } from "../../src/agent/main.ts";
 
-await runNodeManager(JSON.parse(await text(process.stdin)));
+const agent = await startNodeManager(JSON.parse(await text(process.stdin)));
+process.on("SIGTERM", () => void agent.close());
+await agent.closed;

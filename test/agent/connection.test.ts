@@ -84,6 +84,18 @@ it("ends when the tracker does not want it, and says why", async () => {
   expect(await agent.closed).toBe("node is excluded");
 });
 
+it("says in its log why the tracker closed the connection", async () => {
+  await node.start({ timings: QUICK });
+  node.tracker.closeConnections(4000, "another connection of this node took over");
+  await node.tracker.until("a new connection", () => node.tracker.connections === 2);
+  expect(node.lines).toContainEqual(
+    expect.objectContaining({
+      event: "connection.down",
+      outcome: "closed by the tracker: 4000 another connection of this node took over",
+    }),
+  );
+});
+
 it("ignores what it does not understand", async () => {
   await node.start();
   node.tracker.send(JSON.parse('{"type":"dance"}'));

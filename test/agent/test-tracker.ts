@@ -148,6 +148,10 @@ export class TestTracker {
     for (const socket of this.#sockets) socket.send(JSON.stringify(message));
   }
 
+  closeConnections(code: number, reason: string): void {
+    for (const socket of this.#sockets) socket.close(code, reason);
+  }
+
   dropConnections(): void {
     for (const socket of this.#sockets) socket.terminate();
   }

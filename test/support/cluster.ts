@@ -17,6 +17,7 @@ import {
   type RunningWorker,
   startAgent,
   startWorker,
+  type WorkerOptions,
 } from "../../scripts/local-cluster.ts";
 import { clusterProcesses, endClusterProcesses } from "../../scripts/processes.ts";
 import { type ClusterClient, clusterClient } from "../../src/client/cluster.ts";
@@ -27,9 +28,23 @@ import type { ServiceView } from "../../src/shared/service.ts";
 import { waitFor } from "./wait-for.ts";
 
 const HOST = "127.0.0.1";
-const MEMORY_MB = 2_048;
-const VCORES = 8;
+/** What a node offers unless a test says otherwise; nothing of it is really taken. */
+const NODE_SIZE = { memoryMb: 2_048, vcores: 8 };
 const JOIN_TOKEN_LIFETIME_SECONDS = 60;
+
+export type NodeOptions = {
+  readonly memoryMb?: number;
+  readonly vcores?: number;
+  /** Where the agent finds the cluster, when something stands in between. */
+  readonly url?: string;
+};
+
+export type ClusterOptions = NodeOptions & {
+  /** 2 unless told otherwise. */
+  readonly nodes?: number;
+  /** Hadoop's `?user.name=` is believed. True unless told otherwise. */
+  readonly development?: boolean;
+};
 
 export class TestCluster {
   readonly home: string;
@@ -43,10 +58,17 @@ export class TestCluster {
   /** By number; replaced when a node is started again. */
   readonly agents = new Map<number, RunningAgent>();
   #worker: RunningWorker;
-  readonly #claimCode: string;
+  readonly #options: WorkerOptions;
+  readonly #nodeOptions: NodeOptions;
   readonly #killed = new Set<number>();
 
-  constructor(home: string, worker: RunningWorker, claimCode: string, token: string) {
+  constructor(
+    worker: RunningWorker,
+    options: WorkerOptions,
+    token: string,
+    nodeOptions: NodeOptions = {},
+  ) {
+    const { home } = options;
     this.home = home;
     this.url = worker.url;
     this.token = token;
@@ -55,22 +77,17 @@ export class TestCluster {
     this.services = servicesClient(this.http);
     this.security = securityClient(this.http);
     this.#worker = worker;
-    this.#claimCode = claimCode;
+    this.#options = options;
+    this.#nodeOptions = nodeOptions;
   }
 
   /** Starts node `number` (1, 2, …), the same node again if it was there before. */
-  async startNode(number: number): Promise<RunningAgent> {
-    const joinToken = hasCredential(this.home, number, this.url)
+  async startNode(number: number, options: NodeOptions = {}): Promise<RunningAgent> {
+    const node = { ...NODE_SIZE, url: this.url, ...this.#nodeOptions, ...options };
+    const joinToken = hasCredential(this.home, number, node.url)
       ? undefined
       : (await this.security.createJoinToken(1, JOIN_TOKEN_LIFETIME_SECONDS)).token;
-    const agent = startAgent({
-      url: this.url,
-      home: this.home,
-      number,
-      joinToken,
-      memoryMb: MEMORY_MB,
-      vcores: VCORES,
-    });
+    const agent = startAgent({ ...node, home: this.home, number, joinToken });
     this.agents.set(number, agent);
     this.#killed.delete(number);
     return agent;
@@ -137,7 +154,7 @@ export class TestCluster {
   /** Ends the Worker's process and starts another one with the same state and port. */
   async restartWorker(): Promise<void> {
     await this.#worker.dispose();
-    this.#worker = await startWorker(workerOptions(this.home, this.url, this.#claimCode));
+    this.#worker = await startWorker(this.#options);
   }
 
   async answers(): Promise<void> {
@@ -165,14 +182,16 @@ export class TestCluster {
 }
 
 /** Answers when all nodes are RUNNING. Leaves nothing behind when that fails. */
-export async function startCluster({ nodes = 2 } = {}): Promise<TestCluster> {
+export async function startCluster(wanted: ClusterOptions = {}): Promise<TestCluster> {
+  const { nodes = 2, development = true, ...nodeOptions } = wanted;
   const home = mkdtempSync(join(tmpdir(), "selvedge-e2e-"));
   const claimCode = randomBytes(16).toString("hex");
-  const url = `http://${HOST}:${await freePort(HOST)}`;
+  const port = (await freePort(HOST)) ?? 0;
+  const options = { host: HOST, port, home, claimCode, development };
   try {
-    const worker = await startWorker(workerOptions(home, url, claimCode));
-    const { token } = await securityClient(createHttp({ url })).claim(claimCode, "admin");
-    const cluster = new TestCluster(home, worker, claimCode, token);
+    const worker = await startWorker(options);
+    const { token } = await securityClient(createHttp(worker)).claim(claimCode, "admin");
+    const cluster = new TestCluster(worker, options, token, nodeOptions);
     const numbers = Array.from({ length: nodes }, (_, index) => index + 1);
     await Promise.all(numbers.map((number) => cluster.startNode(number)));
     await Promise.all(numbers.map((number) => cluster.nodeIs(number, "RUNNING")));
@@ -181,8 +200,4 @@ export async function startCluster({ nodes = 2 } = {}): Promise<TestCluster> {
     await endClusterProcesses(home, 0);
     throw new Error(`the cluster did not start; its logs are in ${home}/logs`, { cause: error });
   }
-}
-
-function workerOptions(home: string, url: string, claimCode: string) {
-  return { host: HOST, port: Number(new URL(url).port), home, claimCode, development: true };
 }

@@ -39,9 +39,11 @@ export async function signer(cluster: string, kid = `key-of-${cluster}`) {
 
 export type FakeCluster = Awaited<ReturnType<typeof fakeCluster>>;
 
-/** One cluster named `default`, claimed unless said otherwise, with tokens of everybody in it. */
-export async function fakeCluster(options: { claimed?: boolean; development?: boolean } = {}) {
-  const keys = await signer("default");
+type FakeOptions = { claimed?: boolean; development?: boolean; name?: string };
+
+/** One cluster, `default` and claimed unless said otherwise, with tokens of everybody in it. */
+export async function fakeCluster(options: FakeOptions = {}) {
+  const keys = await signer(options.name ?? "default");
   const calls: string[] = [];
   const services = new Map<string, ServiceView>();
   const applications: ApplicationReport[] = [applicationOf("joe")];

@@ -59,13 +59,12 @@ describe("creating a service", () => {
   });
 
   it("in another cluster gives that cluster's path", async () => {
-    const cluster = await fakeCluster();
-    const token = await cluster.keys.sign({ aud: "user", sub: "joe", role: "user" });
-    const own = await cluster.ask("POST", "/clusters/default/app/v1/services", {
-      token,
+    const cluster = await fakeCluster({ name: "blue" });
+    const answer = await cluster.ask("POST", "/clusters/blue/app/v1/services", {
+      token: cluster.tokens.joe,
       body: yarnfile("web"),
     });
-    expect(own.headers.get("location")).toBe("/app/v1/services/web");
+    expect(answer.headers.get("location")).toBe("/clusters/blue/app/v1/services/web");
   });
 
   it("is done for another user by an administrator", async () => {
