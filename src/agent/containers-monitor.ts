@@ -34,7 +34,7 @@ export class ContainersMonitor {
     this.#intervalMs = intervalMs;
   }
 
-  /** `exceeded` is called once, with the diagnostics of the kill; the container is unwatched then. */
+  /** `exceeded` is called once, with the kill's diagnostics; the container is unwatched then. */
   watch(
     containerId: ContainerId,
     identity: ProcessIdentity,

@@ -108,7 +108,7 @@ export class ManagedContainer {
       if (!claims.ok) throw new LaunchFailure(EXIT.INVALID, claims.error.message);
       const { script, ports, facts } = await prepareContainer(this.#services, claims.value, launch);
       this.#record = { ...this.#record, ...facts };
-      this.#setStatus({ ports }, false);
+      this.#setStatus({ ports, startedMs: nowMs() }, false);
       await store.write(this.#record);
       if (this.#record.stop) return await this.#complete(this.#record.stop);
       const logs = home.logDirectory(containerId);
@@ -121,12 +121,12 @@ export class ManagedContainer {
         entrances: this.#record.cgroup ? entrances(this.#record.cgroup) : [],
       });
       log({ event: "container.started", outcome: "ok", containerId, pid: process.identity.pid });
-      this.#setStatus({ startedMs: nowMs() });
       void this.#attach(process);
       if (this.#record.stop) await this.#terminate();
     } catch (error) {
       const exitStatus = error instanceof LaunchFailure ? error.exitStatus : EXIT.INVALID;
       const diagnostics = `Container launch failed: ${messageOf(error)}`;
+      this.#setStatus({ startedMs: undefined }, false);
       await this.#complete(this.#record.stop ?? { exitStatus, diagnostics });
     }
   }
@@ -200,7 +200,7 @@ export class ManagedContainer {
 
   /** Follows the process to its end; resolves with the first answer of the readiness check. */
   #attach(process: ContainerProcess): Promise<void> {
-    const { monitor, ips, changed } = this.#services;
+    const { monitor, ips } = this.#services;
     const { cgroup, memoryMb, readinessCheck } = this.#record;
     this.#process = process;
     if (this.phase === "NEW") this.#record = { ...this.#record, phase: "RUNNING" };
@@ -214,12 +214,8 @@ export class ManagedContainer {
       });
     }
     const needsProbe = readinessCheck !== undefined && readinessCheck.type !== "DEFAULT";
-    this.#setStatus({ state: "RUNNING", ready: !needsProbe }, false);
-    if (!needsProbe) {
-      changed(this);
-      return Promise.resolve();
-    }
-    changed(this);
+    this.#setStatus({ state: "RUNNING", ready: !needsProbe });
+    if (!needsProbe) return Promise.resolve();
     this.#prober = new ReadinessProber(
       readinessCheck,
       ips[0] ?? "127.0.0.1",
@@ -259,7 +255,9 @@ export class ManagedContainer {
     if (stop && this.#isSignalled) return this.#complete(stop);
     const { containerId } = this;
     if (exitCode === undefined) {
-      const diagnostics = `Container ${containerId} ended while the agent was away, and its exit code was not found.`;
+      const diagnostics =
+        `Container ${containerId} ended while the agent was away, and its exit code ` +
+        "was not found.";
       return this.#complete({ exitStatus: EXIT.LOST, diagnostics });
     }
     if (exitCode !== 0 && cgroup && oomKills(cgroup) > 0) {

@@ -75,7 +75,7 @@ export function readProcesses(): ProcessStat[] {
   return processes;
 }
 
-/** Members of the leader's session, and descendants of any of them that made a session of their own. */
+/** Members of the leader's session, and their descendants in sessions of their own. */
 export function processTree(
   leader: ProcessIdentity,
   processes: readonly ProcessStat[],

@@ -34,7 +34,7 @@ export class TokenVerifier {
     this.#imported.clear();
   }
 
-  /** UNAUTHENTICATED: not signed by the cluster, or expired. PERMISSION_DENIED: for somebody else. */
+  /** UNAUTHENTICATED: forged or expired. PERMISSION_DENIED: granted to somebody else. */
   async verify(token: string, subject: TokenSubject): Promise<Reply<ContainerTokenClaims>> {
     const { containerId, user } = subject;
     const refuse = (why: string) =>

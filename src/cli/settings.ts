@@ -92,7 +92,7 @@ function storedToken(
 }
 
 function localTokenFile(io: Io): string {
-  return join(io.cwd, ".selvedge", "admin.token");
+  return join(resolve(io.cwd, io.env["SELVEDGE_HOME"] || ".selvedge"), "admin.token");
 }
 
 function localUrl(io: Io): string {

@@ -141,7 +141,7 @@ async function identify(
   if (token === undefined) return unauthenticated(c, "the Authorization header holds no token");
   const claims = await verify(c, token, keys);
   if (!claims.ok) return claims;
-  if (false) {
+  if (claims.value.aud !== audience) {
     return unauthenticated(
       c,
       `the token is not one for this request, which needs a ${audience} token`,

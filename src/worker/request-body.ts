@@ -1,6 +1,6 @@
 /**
- * Request bodies: UTF-8 text of a known type and bounded depth, as a plain value. Schemas come
- * after. The number of bytes is bounded by the middleware in app.ts before anything is read here.
+ * Request bodies: UTF-8 text of a known type, as a plain value. Schemas come after. The number of
+ * bytes is bounded by the middleware in app.ts before anything is read here.
  */
 import type { Context } from "hono";
 import { fail, ok, type Reply } from "../shared/errors.ts";
@@ -10,9 +10,6 @@ import { findJsonError } from "./json-error.ts";
 const JSON_TYPES = ["application/json"];
 /** RFC 9512 registers the first; the others are what tools have sent since before it. */
 const YAML_TYPES = ["application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"];
-
-/** A Yarnfile is 8 levels deep; far deeper texts only try the stack of whoever walks them. */
-const DEPTH_MAX = 64;
 
 export type BodyFormat = "json" | "json or yaml";
 
@@ -24,11 +21,7 @@ export async function readBody(c: Context, format: BodyFormat): Promise<Reply<un
   if (!isYaml && !JSON_TYPES.includes(contentType)) return unsupported(contentType, format);
   const text = decode(await c.req.arrayBuffer());
   if (text === null) return fail("INVALID_ARGUMENT", "the request body is not UTF-8 text");
-  const value = isYaml ? parseYaml(text) : parseJson(text);
-  if (value.ok && isDeeperThan(value.value, DEPTH_MAX)) {
-    return fail("INVALID_ARGUMENT", `the request body is nested deeper than ${DEPTH_MAX} levels`);
-  }
-  return value;
+  return isYaml ? parseYaml(text) : parseJson(text);
 }
 
 function unsupported(contentType: string, format: BodyFormat): Reply<never> {
@@ -61,16 +54,4 @@ function parseJson(text: string): Reply<unknown> {
       : "";
     return fail("INVALID_ARGUMENT", `the request body is not JSON${where}`);
   }
-}
-
-/** Level by level instead of by recursion, which the depth itself would break. */
-function isDeeperThan(value: unknown, depthMax: number): boolean {
-  let level: readonly unknown[] = [value];
-  for (let depth = 0; depth < depthMax; depth++) {
-    level = level.flatMap((item) =>
-      typeof item === "object" && item !== null ? Object.values(item) : [],
-    );
-    if (level.length === 0) return false;
-  }
-  return true;
 }

@@ -54,7 +54,7 @@ it("finds its containers after kill -9: the running one goes on, the ended ones'
     launchContext("echo $$; while [ ! -e go ]; do sleep 0.05; done; exit 5", { ports: ["http"] }),
   );
   const ending = await node.run(2, launchContext("while [ ! -e go ]; do sleep 0.05; done; exit 3"));
-  const { ports } = await node.tracker.untilState(going, "RUNNING");
+  const { ports, startedMs } = await node.tracker.untilState(going, "RUNNING");
   await node.tracker.untilState(ending, "RUNNING");
   await kill(first, "SIGKILL");
 
@@ -64,7 +64,13 @@ it("finds its containers after kill -9: the running one goes on, the ended ones'
   expect(runs(pid)).toBe(true);
 
   await startAgentProcess();
-  expect(node.tracker.statuses.get(going)).toMatchObject({ state: "RUNNING", ready: true, ports });
+  expect(node.tracker.statuses.get(going)).toMatchObject({
+    state: "RUNNING",
+    ready: true,
+    ports,
+    startedMs,
+  });
+  expect(startedMs).toBeGreaterThan(0);
   expect(node.tracker.statuses.get(ending)).toMatchObject({ state: "COMPLETE", exitStatus: 3 });
   expect(Number(node.stdout(going))).toBe(pid);
 

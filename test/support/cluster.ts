@@ -13,18 +13,20 @@ import { join } from "node:path";
 import {
   freePort,
   hasCredential,
+  nodeHome,
   type RunningAgent,
   type RunningWorker,
   startAgent,
   startWorker,
   type WorkerOptions,
 } from "../../scripts/local-cluster.ts";
-import { clusterProcesses, endClusterProcesses } from "../../scripts/processes.ts";
+import { endClusterProcesses, signal } from "../../scripts/processes.ts";
 import { type ClusterClient, clusterClient } from "../../src/client/cluster.ts";
 import { createHttp, type Http, TextBody } from "../../src/client/http.ts";
 import { type SecurityClient, securityClient } from "../../src/client/security.ts";
 import { type ServicesClient, servicesClient } from "../../src/client/services.ts";
 import type { ServiceView } from "../../src/shared/service.ts";
+import { processesNaming } from "./processes.ts";
 import { waitFor } from "./wait-for.ts";
 
 const HOST = "127.0.0.1";
@@ -99,6 +101,14 @@ export class TestCluster {
     await this.agent(number).kill();
   }
 
+  /** SIGKILL to a node's agent and all its containers at once, as when its machine dies. */
+  async killMachine(number: number): Promise<void> {
+    this.#killed.add(number);
+    const containers = processesNaming(`${nodeHome(this.home, number)}/`);
+    for (const { pid } of containers) signal(pid, "SIGKILL");
+    await this.agent(number).kill();
+  }
+
   agent(number: number): RunningAgent {
     const agent = this.agents.get(number);
     if (agent === undefined) throw new Error(`node ${number} was not started`);
@@ -166,11 +176,16 @@ export class TestCluster {
     return readFileSync(of === "worker" ? this.#worker.logFile : this.agent(of).logFile, "utf8");
   }
 
+  /** Where the Worker, the agents and `npm start` write what they have to say. */
+  get logDirectory(): string {
+    return join(this.home, "logs");
+  }
+
   /** Ends everything and fails if a process was left that should have ended by itself. */
   async dispose(): Promise<void> {
     await Promise.all([...this.agents.values()].map((agent) => agent.stop()));
     await this.#worker.dispose();
-    const left = clusterProcesses(this.home);
+    const left = processesNaming(this.home);
     await endClusterProcesses(this.home, 0);
     rmSync(this.home, { recursive: true, force: true });
     // The containers of an agent that the test has killed have nobody else to end them.

@@ -3,7 +3,7 @@
  * cluster says with what runs, and take containers away behind its back. Linux only, like the agent.
  */
 import { readdirSync, readFileSync } from "node:fs";
-import { signal } from "../../scripts/processes.ts";
+import { type ClusterProcess, signal } from "../../scripts/processes.ts";
 
 /** Every living process of the container, found by YARN's CONTAINER_ID in its environment. */
 export function containerProcesses(containerId: string): number[] {
@@ -11,6 +11,27 @@ export function containerProcesses(containerId: string): number[] {
     .filter((entry) => /^\d+$/.test(entry))
     .filter((pid) => environmentOf(pid).includes(`CONTAINER_ID=${containerId}`))
     .map(Number);
+}
+
+/**
+ * Every living process, but this one, with `text` in its environment or its command line. With a
+ * cluster's home these are all its processes, the containers' supervising shells among them.
+ */
+export function processesNaming(text: string): ClusterProcess[] {
+  const found: ClusterProcess[] = [];
+  for (const entry of readdirSync("/proc")) {
+    if (!/^\d+$/.test(entry) || Number(entry) === process.pid) continue;
+    const command = commandLineOf(entry);
+    const names =
+      command.includes(text) || environmentOf(entry).some((each) => each.includes(text));
+    if (names) found.push({ pid: Number(entry), command: command.trim() });
+  }
+  return found;
+}
+
+/** The environment of a process, one `NAME=value` each; empty for one that has ended meanwhile. */
+export function processEnvironment(pid: number): string[] {
+  return environmentOf(String(pid));
 }
 
 /** SIGKILL to every process of the container, as the kernel does when memory runs out. */
@@ -26,5 +47,13 @@ function environmentOf(pid: string): string[] {
     return readFileSync(`/proc/${pid}/environ`, "utf8").split("\0");
   } catch {
     return [];
+  }
+}
+
+function commandLineOf(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ");
+  } catch {
+    return "";
   }
 }

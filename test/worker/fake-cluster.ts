@@ -88,7 +88,7 @@ export async function fakeCluster(options: FakeOptions = {}) {
       },
       async getVerificationKeys() {
         called("getVerificationKeys");
-        return [keys.key];
+        return state.claimed ? [keys.key] : [];
       },
       async isClaimed() {
         called("isClaimed");
