@@ -4,7 +4,7 @@
  * knows Miniflare or the agent's command line.
  *
  * Everything a cluster keeps lies below its home: `state/` (Durable Objects), `nodes/{number}/`
- * (one agent each) and `logs/`. The same home on the same port is the same cluster again.
+ * (one agent each), `logs/` and `tmp/`. The same home on the same port is the same cluster again.
  */
 import { type ChildProcess, fork, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -15,6 +15,7 @@ import {
   readdirSync,
   readFileSync,
   renameSync,
+  rmSync,
   statSync,
 } from "node:fs";
 import { createServer } from "node:net";
@@ -72,7 +73,12 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
   const child = fork(WORKER_PROCESS, [], {
     detached: true,
     execArgv: [],
-    env: { ...process.env, ...OFFLINE_ENVIRONMENT, ...clusterMark(home) },
+    env: {
+      ...process.env,
+      ...OFFLINE_ENVIRONMENT,
+      ...clusterMark(home),
+      TMPDIR: emptyFolder(join(home, "tmp")),
+    },
     stdio: ["ignore", log, log, "ipc"],
   });
   closeSync(log);
@@ -257,6 +263,13 @@ export async function freePort(host: string, wanted = 0): Promise<number | undef
   } finally {
     server.close();
   }
+}
+
+/** Miniflare that is killed leaves temporary files: here they are found again and go. */
+function emptyFolder(folder: string): string {
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  return folder;
 }
 
 function logFile(home: string, name: string): string {

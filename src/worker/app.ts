@@ -12,7 +12,7 @@ import { DEFAULT_CLUSTER, isClusterName } from "../shared/names.ts";
 import { authenticate, isWrite } from "./auth.ts";
 import { addEndpoints, type Endpoint } from "./endpoint.ts";
 import { describeApi } from "./openapi.ts";
-import { problem, SWITCHING_PROTOCOLS } from "./problem.ts";
+import { problem, STATUS, SWITCHING_PROTOCOLS } from "./problem.ts";
 import type { AppEnv, Connect, Settings } from "./protocols.ts";
 import { clusterEndpoints, clusterNotFound } from "./routes/cluster.ts";
 import { healthEndpoints } from "./routes/health.ts";
@@ -103,7 +103,8 @@ const addHeaders: MiddlewareHandler<AppEnv> = async (c, next) => {
   headers.set("X-Request-Id", c.var.requestId);
   headers.set("X-Content-Type-Options", "nosniff");
   headers.set("X-Frame-Options", "DENY");
-  if (c.var.caller !== null || !c.res.ok) headers.set("Cache-Control", "no-store");
+  const isRefusal = c.res.status >= STATUS.INVALID_ARGUMENT;
+  if (c.var.caller !== null || isRefusal) headers.set("Cache-Control", "no-store");
 };
 
 /** One line for each write, done or refused: who, what, how it ended. Never bodies, never tokens. */

@@ -2,6 +2,7 @@
  * Time, order and memory of a simulated history: a virtual clock, the queue of what is going to
  * happen, the dice and the trace. Whatever happens is an event; two events never happen at once.
  */
+import type { Mutant } from "./mutants.ts";
 import { Random } from "./random.ts";
 
 /** A rule that did not hold. */
@@ -18,8 +19,6 @@ type Event = {
   readonly order: number;
   readonly what: string;
   readonly happen: () => void;
-  /** Goes on for ever without meaning that anything is unfinished. */
-  readonly isBackground: boolean;
 };
 
 /** 2026-01-01: any date would do, as long as it is always the same. */
@@ -28,19 +27,20 @@ const BEGINNING_MS = 1_767_225_600_000;
 export class World {
   readonly seed: number;
   readonly random: Random;
+  /** A fault put into the core on purpose, to see whether it is found. */
+  readonly mutant: Mutant;
   nowMs = BEGINNING_MS;
   /** No faults any more: every message arrives, soon and once. */
   isCalm = false;
   steps = 0;
-  /** Events that mean something is still under way. */
-  foreground = 0;
   readonly #queue: Event[] = [];
   #order = 0;
   #hash = 0x811c9dc5;
   readonly #print: ((line: string) => void) | undefined;
 
-  constructor(seed: number, print?: (line: string) => void) {
+  constructor(seed: number, mutant: Mutant, print?: (line: string) => void) {
     this.seed = seed;
+    this.mutant = mutant;
     this.random = new Random(seed);
     this.#print = print;
   }
@@ -54,17 +54,15 @@ export class World {
     return (this.#hash >>> 0).toString(16).padStart(8, "0");
   }
 
-  after(delayMs: number, what: string, happen: () => void, isBackground = false): void {
+  after(delayMs: number, what: string, happen: () => void): void {
     const atMs = this.nowMs + Math.max(0, delayMs);
-    this.#push({ atMs, order: this.#order++, what, happen, isBackground });
-    if (!isBackground) this.foreground += 1;
+    this.#push({ atMs, order: this.#order++, what, happen });
   }
 
   /** Lets the next event happen; false when there is none. */
   step(): boolean {
     const event = this.#pop();
     if (!event) return false;
-    if (!event.isBackground) this.foreground -= 1;
     this.nowMs = Math.max(this.nowMs, event.atMs);
     this.steps += 1;
     this.note(event.what);
@@ -93,7 +91,7 @@ export class World {
   }
 
   upcoming(): readonly string[] {
-    return this.#queue.filter(({ isBackground }) => !isBackground).map(({ what }) => what);
+    return this.#queue.map(({ what }) => what);
   }
 
   #push(event: Event): void {

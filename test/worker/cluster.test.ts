@@ -142,6 +142,11 @@ describe("what everybody may see", () => {
       expect(answer.headers.get("cache-control")).toMatch(/^public/);
       expect(answer.headers.get("x-content-type-options")).toBe("nosniff");
     }
+    const etag = (await ask("GET", "/registry/v1/users")).headers.get("etag") ?? "";
+    const headers = { "if-none-match": etag };
+    const unchanged = await ask("GET", "/registry/v1/users", { headers });
+    expect(unchanged.status).toBe(304);
+    expect(unchanged.headers.get("cache-control")).toMatch(/^public/);
     const preflight = await ask("OPTIONS", "/registry/v1/users");
     expect(preflight.status).toBeLessThan(300);
   });

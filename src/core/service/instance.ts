@@ -35,7 +35,7 @@ export function containerAllocated(service: Service, container: Container, nowMs
     .instancesOf(definition?.name ?? "")
     .find((instance) => instance.state === "WAITING");
   if (!component || !waiting) {
-    service.releases.put({ containerId });
+    service.releases.put({ containerId, heard: false });
     return;
   }
   if (component.asked !== null) {
@@ -219,7 +219,7 @@ function retire(service: Service, instance: InstanceRow): void {
     service.instances.delete(instance.name);
     return;
   }
-  service.releases.put({ containerId: instance.container.containerId });
+  service.releases.put({ containerId: instance.container.containerId, heard: false });
   service.instances.put({ ...instance, state: "STOPPING" });
 }
 

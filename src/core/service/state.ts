@@ -101,8 +101,11 @@ export type AssignedContainer = {
   readonly wasReady: boolean;
 };
 
-/** A container which the ResourceManager shall take back. */
-export type ReleaseRow = { readonly containerId: ContainerId };
+/**
+ * A container which the ResourceManager shall take back. Once it has heard that, it is not told
+ * again; the row stays until it says that the container has ended.
+ */
+export type ReleaseRow = { readonly containerId: ContainerId; readonly heard: boolean };
 
 /** A path in the registry, as it was last published. */
 export type PublishedRow = { readonly path: string; readonly body: string };

@@ -127,7 +127,9 @@ export function allocateRequest(service: Service, row: ServiceRow): AllocateRequ
       count: counts.WAITING,
     });
   });
-  const releases = [...service.releases.values()].map(({ containerId }) => containerId);
+  const releases = [...service.releases.values()]
+    .filter(({ heard }) => !heard)
+    .map(({ containerId }) => containerId);
   const progress = desired === 0 ? 1 : Math.min(1, ready / desired);
   return { responseId: row.responseId, progress, asks, releases };
 }
@@ -146,6 +148,9 @@ export function allocated(
     const name = row.definition.components[ask.allocationRequestId]?.name ?? "";
     const component = service.components.get(name);
     if (component) service.components.put({ ...component, asked: ask.count });
+  }
+  for (const containerId of request.releases) {
+    if (service.releases.get(containerId)) service.releases.put({ containerId, heard: true });
   }
   for (const container of response.allocated) containerAllocated(service, container, nowMs);
   for (const completed of response.completed) {

@@ -132,7 +132,13 @@ export class TestAgent {
 
   /** The process of the container is over; reported at once and again until acknowledged. */
   complete(containerId: string, exitStatus: number, diagnostics = ""): void {
-    const status = { containerId, state: "COMPLETE", exitStatus, diagnostics, ready: false } as const;
+    const status = {
+      containerId,
+      state: "COMPLETE",
+      exitStatus,
+      diagnostics,
+      ready: false,
+    } as const;
     this.report(status);
   }
 

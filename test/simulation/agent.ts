@@ -1,0 +1,360 @@
+/**
+ * A NodeManager: agent/container-manager.ts decides, as in the real one; the actions are those of
+ * agent/node-manager.ts and agent/managed-container.ts, with every write to the disk and every
+ * step of a launch an event of its own, so that a crash can come between any two.
+ */
+import {
+  type Action,
+  type ContainerPhase,
+  type DesiredSet,
+  reconcile,
+  takeAcknowledged,
+  takeDesired,
+  takeRegistered,
+} from "../../src/agent/container-manager.ts";
+import { type ContainerStatus, EXIT } from "../../src/shared/container.ts";
+import type { ContainerLaunchContext } from "../../src/shared/container.ts";
+import type { TrackerMessage } from "../../src/shared/protocol/resource-tracker.ts";
+import { Connection } from "./connection.ts";
+import type { ContainerRecord, Machine, SimulatedProcess } from "./machine.ts";
+
+const TOMBSTONE_MS = 600_000;
+const BACKOFF_MIN_MS = 100;
+const BACKOFF_MAX_MS = 15_000;
+
+type Order = { readonly exitStatus: number; readonly diagnostics: string };
+
+export class SimulatedAgent {
+  readonly #machine: Machine;
+  readonly #containers = new Map<string, ContainerRecord>();
+  readonly #dirty = new Set<string>();
+  #desired: DesiredSet | undefined;
+  #connection: Connection | undefined;
+  #failures = 0;
+  #isAlive = true;
+  #isLeaving = false;
+
+  constructor(machine: Machine) {
+    this.#machine = machine;
+  }
+
+  /** Finds the containers of its last life, then opens a connection. */
+  begin(): void {
+    for (const [containerId, record] of this.#machine.disk) this.#containers.set(containerId, record);
+    for (const containerId of this.#containers.keys()) this.#adopt(containerId);
+    this.#later(5, "connects", () => this.#connect());
+  }
+
+  die(): void {
+    this.#isAlive = false;
+    this.breakConnection();
+  }
+
+  breakConnection(): void {
+    this.#connection?.break();
+  }
+
+  get isConnected(): boolean {
+    return this.#connection !== undefined && !this.#connection.isBroken;
+  }
+
+  /** Containers that it still has something to do or to say about. */
+  get unfinished(): readonly ContainerRecord[] {
+    return [...this.#containers.values()].filter(({ phase }) => phase !== "FORGOTTEN");
+  }
+
+  /** Ends every container, says goodbye and goes. */
+  leave(): void {
+    this.#isLeaving = true;
+    for (const { status } of this.unfinished) {
+      const diagnostics = "the NodeManager is being stopped";
+      this.#stop(status.containerId, { exitStatus: EXIT.ABORTED, diagnostics });
+    }
+    this.#mayGo();
+  }
+
+  setHealth(healthy: boolean): void {
+    this.#machine.healthy = healthy;
+    const healthReport = healthy ? "" : "a disk is full";
+    if (this.isConnected) this.#connection?.toTracker({ type: "health", healthy, healthReport });
+  }
+
+  readinessChanged({ containerId, isReady }: SimulatedProcess): void {
+    const record = this.#containers.get(containerId);
+    if (record?.phase !== "RUNNING" || !record.needsCheck) return;
+    this.#put({ ...record, status: { ...record.status, ready: isReady } });
+    this.#changed(containerId);
+  }
+
+  exited({ containerId }: SimulatedProcess): void {
+    this.#later(3, `sees the end of ${containerId}`, () => this.#ended(containerId));
+  }
+
+  // --- the connection --------------------------------------------------------------------------
+
+  receive(message: TrackerMessage, connection: number): void {
+    if (!this.#isAlive) return;
+    if (message.type === "registered") {
+      this.#failures = 0;
+      this.#acknowledge(message.acknowledged);
+      this.#desired = takeRegistered(this.#desired, connection, message);
+      this.#reconcile();
+    } else if (message.type === "desired") {
+      this.#desired = takeDesired(this.#desired, connection, message);
+      this.#reconcile();
+    } else if (message.type === "acknowledge") {
+      this.#acknowledge(message.containerIds);
+    }
+  }
+
+  disconnected(connection: number): void {
+    if (!this.#isAlive || this.#connection?.number !== connection) return;
+    this.#connection = undefined;
+    this.#retry();
+  }
+
+  #connect(): void {
+    const { world, tracker, nodeId, partitionedUntilMs } = this.#machine;
+    if (partitionedUntilMs > world.nowMs || tracker.unreachableUntilMs > world.nowMs) {
+      return this.#retry();
+    }
+    const number = this.#machine.nextConnection();
+    this.#connection = new Connection(world, tracker, this, { nodeId, number });
+    tracker.connect(this.#connection);
+    const connection = this.#connection;
+    this.#later(5, "registers", () => {
+      if (this.#connection !== connection) return;
+      this.#dirty.clear();
+      connection.toTracker({
+        type: "register",
+        protocolVersion: 1,
+        node: {
+          nodeId,
+          host: nodeId.slice(0, nodeId.indexOf(":")),
+          rack: "/default-rack",
+          capability: this.#machine.capability,
+          labels: [],
+          attributes: {},
+          agentVersion: "simulated",
+          healthy: this.#machine.healthy,
+          healthReport: this.#machine.healthy ? "" : "a disk is full",
+        },
+        containers: this.unfinished.map(({ status }) => status),
+      });
+    });
+  }
+
+  #retry(): void {
+    this.#failures += 1;
+    const limitMs = Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** Math.min(this.#failures, 20));
+    this.#later(limitMs, "connects", () => this.#connect());
+  }
+
+  /** Changes within a moment go up together. */
+  #changed(containerId: string): void {
+    if (this.#dirty.size === 0) this.#later(1, "reports", () => this.#flush());
+    this.#dirty.add(containerId);
+  }
+
+  #flush(): void {
+    const containers: ContainerStatus[] = [];
+    for (const containerId of this.#dirty) {
+      const record = this.#containers.get(containerId);
+      if (record) containers.push(record.status);
+    }
+    this.#dirty.clear();
+    if (containers.length > 0 && this.isConnected) {
+      this.#connection?.toTracker({ type: "statuses", containers });
+    }
+    if (this.#isLeaving) this.#mayGo();
+  }
+
+  #mayGo(): void {
+    if (this.unfinished.some(({ phase }) => phase !== "COMPLETE") || this.#dirty.size > 0) return;
+    this.#connection?.toTracker({ type: "unregister" });
+    this.#connection?.closeByAgent();
+    this.#isAlive = false;
+    this.#machine.agent = null;
+  }
+
+  // --- containers ------------------------------------------------------------------------------
+
+  #reconcile(): void {
+    if (this.#isLeaving) return;
+    this.#forgetOld();
+    const actual = new Map<string, ContainerPhase>();
+    for (const [containerId, { phase }] of this.#containers) actual.set(containerId, phase);
+    for (const action of reconcile(this.#desired, actual)) this.#perform(action);
+  }
+
+  #forgetOld(): void {
+    for (const [containerId, { phase, rememberedUntilMs }] of this.#containers) {
+      if (phase !== "FORGOTTEN" || rememberedUntilMs > this.#machine.world.nowMs) continue;
+      this.#containers.delete(containerId);
+      this.#machine.disk.delete(containerId);
+    }
+  }
+
+  #perform(action: Action): void {
+    const { containerId } = action;
+    if (!this.#containers.has(containerId)) this.#put(this.#newRecord(containerId));
+    if (action.type === "START") this.#start(containerId, action.token, action.launch);
+    else if (action.type === "STOP") this.#stop(containerId, action);
+    else if (action.type === "COMPLETE") this.#complete(containerId, action);
+    else this.#reportAgain(containerId);
+  }
+
+  #newRecord(containerId: string): ContainerRecord {
+    const { world, bootId } = this.#machine;
+    return {
+      phase: "NEW",
+      status: {
+        containerId,
+        state: "NEW",
+        exitStatus: EXIT.INVALID,
+        diagnostics: "",
+        ready: false,
+        host: this.#machine.nodeId,
+        ips: ["127.0.0.1"],
+      },
+      bootId,
+      needsCheck: false,
+      rememberedUntilMs: world.nowMs + TOMBSTONE_MS,
+      stop: null,
+    };
+  }
+
+  #start(containerId: string, token: string, launch: ContainerLaunchContext): void {
+    this.#later(5, `prepares ${containerId}`, () => {
+      const [named, nodeId, expiresMs] = token.split(" ");
+      const isValid = named === containerId && nodeId === this.#machine.nodeId;
+      if (!isValid || Number(expiresMs) <= this.#machine.world.nowMs) {
+        const diagnostics = "Container launch failed: its token is not valid";
+        return this.#complete(containerId, { exitStatus: EXIT.INVALID, diagnostics });
+      }
+      this.#update(containerId, {
+        rememberedUntilMs: Number(expiresMs),
+        needsCheck: launch.readinessCheck.type !== "DEFAULT",
+      });
+      this.#persist(containerId);
+      this.#later(5, `launches ${containerId}`, () => this.#launch(containerId, launch));
+    });
+  }
+
+  #launch(containerId: string, launch: ContainerLaunchContext): void {
+    const record = this.#containers.get(containerId);
+    if (record?.stop) return this.#complete(containerId, record.stop);
+    if (record?.phase !== "NEW") return;
+    const size = launch.environment["SIZE"]?.split(" ").map(Number) ?? [];
+    this.#machine.spawn({
+      containerId,
+      attemptId: launch.environment["ATTEMPT"] ?? "",
+      instance: launch.instance,
+      resource: { memoryMb: size[0] ?? 0, vcores: size[1] ?? 0 },
+    });
+    this.#running(containerId, this.#machine.world.nowMs);
+  }
+
+  #running(containerId: string, startedMs: number): void {
+    const record = this.#containers.get(containerId);
+    const process = this.#machine.processes.get(containerId);
+    if (!record || !process) return;
+    const ready = !record.needsCheck || process.isReady;
+    const status = { ...record.status, state: "RUNNING" as const, ready, startedMs };
+    const phase = record.phase === "NEW" ? "RUNNING" : record.phase;
+    this.#put({ ...record, phase, status });
+    this.#changed(containerId);
+  }
+
+  #adopt(containerId: string): void {
+    const record = this.#containers.get(containerId);
+    if (!record || record.phase === "COMPLETE" || record.phase === "FORGOTTEN") return;
+    const process = this.#machine.processes.get(containerId);
+    if (record.bootId !== this.#machine.bootId || !process?.isAlive) {
+      return this.#ended(containerId);
+    }
+    this.#running(containerId, process.startedMs);
+    if (record.stop) this.#terminate(containerId);
+  }
+
+  #stop(containerId: string, order: Order): void {
+    const record = this.#containers.get(containerId);
+    if (record?.phase !== "NEW" && record?.phase !== "RUNNING") return;
+    const { exitStatus, diagnostics } = order;
+    this.#put({ ...record, phase: "STOPPING", stop: { exitStatus, diagnostics } });
+    if (this.#machine.processes.has(containerId)) this.#terminate(containerId);
+  }
+
+  #terminate(containerId: string): void {
+    this.#persist(containerId);
+    const process = this.#machine.processes.get(containerId);
+    if (!process) return;
+    const delayMs = this.#machine.world.random.between(1, 400);
+    this.#later(delayMs, `kills ${containerId}`, () => this.#machine.exit(process, 143));
+  }
+
+  #ended(containerId: string): void {
+    const record = this.#containers.get(containerId);
+    if (!record || record.phase === "COMPLETE" || record.phase === "FORGOTTEN") return;
+    if (record.stop) return this.#complete(containerId, record.stop);
+    const process = this.#machine.processes.get(containerId);
+    const isSeen = record.bootId === this.#machine.bootId && process !== undefined;
+    const exitStatus = isSeen && process.exitCode !== null ? process.exitCode : EXIT.LOST;
+    this.#complete(containerId, { exitStatus, diagnostics: "it ended" });
+  }
+
+  #complete(containerId: string, { exitStatus, diagnostics }: Order): void {
+    const record = this.#containers.get(containerId);
+    if (!record || record.phase === "COMPLETE") return;
+    const ended = { state: "COMPLETE" as const, exitStatus, diagnostics, ready: false };
+    this.#put({ ...record, phase: "COMPLETE", status: { ...record.status, ...ended } });
+    this.#later(3, `stores the end of ${containerId}`, () => {
+      this.#persist(containerId);
+      this.#changed(containerId);
+    });
+  }
+
+  #reportAgain(containerId: string): void {
+    const record = this.#containers.get(containerId);
+    if (record?.phase !== "FORGOTTEN") return;
+    this.#put({ ...record, phase: "COMPLETE" });
+    this.#persist(containerId);
+    this.#changed(containerId);
+  }
+
+  #acknowledge(containerIds: readonly string[]): void {
+    const complete = containerIds.filter((id) => this.#containers.get(id)?.phase === "COMPLETE");
+    this.#desired = takeAcknowledged(this.#desired, complete);
+    for (const containerId of complete) {
+      if (this.#machine.world.mutant.isForgetfulAgent) {
+        this.#containers.delete(containerId);
+        this.#machine.disk.delete(containerId);
+        continue;
+      }
+      this.#update(containerId, { phase: "FORGOTTEN" });
+      this.#later(3, `forgets ${containerId}`, () => this.#persist(containerId));
+    }
+  }
+
+  #put(record: ContainerRecord): void {
+    this.#containers.set(record.status.containerId, record);
+  }
+
+  #update(containerId: string, changes: Partial<ContainerRecord>): void {
+    const record = this.#containers.get(containerId);
+    if (record) this.#put({ ...record, ...changes });
+  }
+
+  #persist(containerId: string): void {
+    const record = this.#containers.get(containerId);
+    if (record) this.#machine.disk.set(containerId, record);
+  }
+
+  /** Within `withinMs`, unless the agent has died by then. */
+  #later(withinMs: number, what: string, happen: () => void): void {
+    const { world, nodeId } = this.#machine;
+    world.after(world.random.between(1, withinMs), `${nodeId} ${what}`, () => {
+      if (this.#isAlive) happen();
+    });
+  }
+}

@@ -1,0 +1,134 @@
+/**
+ * A machine: its processes and its disk. Processes belong to the machine and not to the agent, so
+ * that they live on when the agent dies; a process leaves its exit code on the disk.
+ */
+import type { ContainerPhase } from "../../src/agent/container-manager.ts";
+import type { ContainerStatus } from "../../src/shared/container.ts";
+import type { Resource } from "../../src/shared/resource.ts";
+import { SimulatedAgent } from "./agent.ts";
+import type { SimulatedTracker } from "./tracker.ts";
+import type { World } from "./world.ts";
+
+export type SimulatedProcess = {
+  readonly containerId: string;
+  readonly attemptId: string;
+  readonly instance: string;
+  readonly resource: Resource;
+  readonly startedMs: number;
+  isAlive: boolean;
+  isReady: boolean;
+  /** Null when it was ended by a loss of power. */
+  exitCode: number | null;
+  /** Its node was taken for lost while it ran, so that it has to end and nobody counts on it. */
+  isFenced: boolean;
+};
+
+/** What the agent keeps on the disk of one container. */
+export type ContainerRecord = {
+  readonly phase: ContainerPhase;
+  readonly status: ContainerStatus;
+  readonly bootId: number;
+  readonly needsCheck: boolean;
+  readonly rememberedUntilMs: number;
+  readonly stop: { readonly exitStatus: number; readonly diagnostics: string } | null;
+};
+
+export type MachineWatcher = {
+  started(machine: Machine, process: SimulatedProcess): void;
+};
+
+export class Machine {
+  readonly nodeId: string;
+  readonly capability: Resource;
+  readonly world: World;
+  readonly tracker: SimulatedTracker;
+  readonly watcher: MachineWatcher;
+  readonly processes = new Map<string, SimulatedProcess>();
+  readonly disk = new Map<string, ContainerRecord>();
+  healthy = true;
+  isDead = false;
+  bootId = 1;
+  partitionedUntilMs = 0;
+  agent: SimulatedAgent | null = null;
+  #connections = 0;
+
+  constructor(
+    world: World,
+    tracker: SimulatedTracker,
+    watcher: MachineWatcher,
+    id: { readonly nodeId: string; readonly capability: Resource },
+  ) {
+    this.world = world;
+    this.tracker = tracker;
+    this.watcher = watcher;
+    this.nodeId = id.nodeId;
+    this.capability = id.capability;
+  }
+
+  /** Each life of each agent goes on counting, as a clock would. */
+  nextConnection(): number {
+    this.#connections += 1;
+    return this.#connections;
+  }
+
+  get living(): readonly SimulatedProcess[] {
+    return [...this.processes.values()].filter(({ isAlive }) => isAlive);
+  }
+
+  startAgent(): void {
+    if (this.isDead || this.agent) return;
+    this.agent = new SimulatedAgent(this);
+    this.agent.begin();
+  }
+
+  /** SIGKILL: its memory is gone, its containers run on. */
+  killAgent(): void {
+    this.agent?.die();
+    this.agent = null;
+  }
+
+  /** The power fails. */
+  powerOff(): void {
+    this.killAgent();
+    for (const process of this.living) {
+      process.isAlive = false;
+      process.exitCode = null;
+    }
+    this.bootId += 1;
+  }
+
+  partition(durationMs: number): void {
+    this.partitionedUntilMs = this.world.nowMs + durationMs;
+    this.agent?.breakConnection();
+  }
+
+  spawn(id: { containerId: string; attemptId: string; instance: string; resource: Resource }) {
+    const process: SimulatedProcess = {
+      ...id,
+      startedMs: this.world.nowMs,
+      isAlive: true,
+      isReady: false,
+      exitCode: null,
+      isFenced: false,
+    };
+    this.watcher.started(this, process);
+    this.processes.set(id.containerId, process);
+    const delayMs = this.world.random.skewed(1, this.world.isCalm ? 100 : 5_000);
+    this.world.after(delayMs, `${id.containerId} becomes ready`, () => {
+      this.setReady(process, true);
+    });
+  }
+
+  setReady(process: SimulatedProcess, isReady: boolean): void {
+    if (!process.isAlive || process.isReady === isReady) return;
+    process.isReady = isReady;
+    this.agent?.readinessChanged(process);
+  }
+
+  exit(process: SimulatedProcess, exitCode: number): void {
+    if (!process.isAlive) return;
+    process.isAlive = false;
+    process.exitCode = exitCode;
+    this.agent?.exited(process);
+  }
+}

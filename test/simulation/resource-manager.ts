@@ -1,0 +1,161 @@
+/** The ResourceManager as durable/resource-manager.ts runs it, without tokens that mean anything. */
+import {
+  forceKillApplication,
+  reportService,
+  submitApplication,
+} from "../../src/core/cluster/application.ts";
+import {
+  allocate,
+  finishApplicationMaster,
+  registerApplicationMaster,
+} from "../../src/core/cluster/application-master.ts";
+import { ALLOCATION_EXPIRY_MS, Cluster } from "../../src/core/cluster/cluster.ts";
+import {
+  cleanupsSent,
+  expireAllocations,
+  nextExpiryMs,
+  reportNodes,
+  unsentCleanups,
+} from "../../src/core/cluster/node.ts";
+import { ok, type Reply } from "../../src/shared/errors.ts";
+import type {
+  ApplicationSubmissionContext,
+  ServiceEntry,
+} from "../../src/shared/protocol/application-client.ts";
+import type {
+  AllocateRequest,
+  AllocateResponse,
+  FinishApplicationMasterRequest,
+} from "../../src/shared/protocol/application-master.ts";
+import type { CleanupOrder, TrackerReport } from "../../src/shared/protocol/resource-tracker.ts";
+import { DurableObject } from "./durable-object.ts";
+import type { Peers } from "./peers.ts";
+
+const WAKE_AGAIN_MS = 2_000;
+
+type Work =
+  | { readonly key: string; readonly type: "wake"; readonly attemptId: string }
+  | {
+      readonly key: string;
+      readonly type: "cleanup";
+      readonly shard: string;
+      readonly orders: readonly CleanupOrder[];
+    };
+
+export class SimulatedResourceManager extends DurableObject<Cluster, Work> {
+  peers: Peers | undefined;
+
+  protected override create(): Cluster {
+    const cluster = new Cluster();
+    this.world.mutant.cluster?.(cluster);
+    return cluster;
+  }
+
+  protected override restore(cluster: Cluster): void {
+    cluster.restore();
+  }
+
+  protected override settle(nowMs: number): void {
+    expireAllocations(this.core, nowMs);
+  }
+
+  protected override nextDeadlineMs(): number | null {
+    return nextExpiryMs(this.core);
+  }
+
+  submitApplication(context: ApplicationSubmissionContext) {
+    return this.run("submitApplication", (nowMs) => submitApplication(this.core, context, nowMs));
+  }
+
+  forceKillApplication(applicationId: string) {
+    return this.run("forceKillApplication", (nowMs) =>
+      forceKillApplication(this.core, applicationId, "killed by an operator", nowMs),
+    );
+  }
+
+  registerApplicationMaster(attemptId: string) {
+    return this.run("registerApplicationMaster", () =>
+      registerApplicationMaster(this.core, attemptId),
+    );
+  }
+
+  allocate(attemptId: string, request: AllocateRequest): Reply<AllocateResponse> {
+    const reply = this.run("allocate", (nowMs) =>
+      (this.world.mutant.allocate ?? allocate)(this.core, attemptId, request, nowMs),
+    );
+    if (!reply.ok) return reply;
+    const expiresMs = this.world.nowMs + ALLOCATION_EXPIRY_MS;
+    const { allocated, ...rest } = reply.value;
+    const containers = allocated.map((row) => ({
+      containerId: row.containerId,
+      attemptId,
+      nodeId: row.nodeId,
+      resource: row.resource,
+      priority: row.priority,
+      allocationRequestId: row.allocationRequestId,
+      token: `${row.containerId} ${row.nodeId} ${expiresMs}`,
+    }));
+    return ok({ ...rest, allocated: containers });
+  }
+
+  finishApplicationMaster(attemptId: string, request: FinishApplicationMasterRequest) {
+    return this.run("finishApplicationMaster", (nowMs) =>
+      finishApplicationMaster(this.core, attemptId, request, nowMs),
+    );
+  }
+
+  reportNodes(report: TrackerReport) {
+    return this.run("reportNodes", (nowMs) => reportNodes(this.core, report, nowMs));
+  }
+
+  reportService(master: string, generation: number, entry: ServiceEntry | null) {
+    return this.run("reportService", (nowMs) =>
+      reportService(this.core, master, generation, entry, nowMs),
+    );
+  }
+
+  protected override work(): readonly Work[] {
+    const work: Work[] = [];
+    for (const attemptId of this.core.newsOfAttempt.groups()) {
+      work.push({ key: `wake ${attemptId}`, type: "wake", attemptId });
+    }
+    for (const [shard, orders] of unsentCleanups(this.core)) {
+      work.push({ key: `cleanup ${shard}`, type: "cleanup", shard, orders });
+    }
+    return work;
+  }
+
+  protected override perform(work: Work, settled: (holdMs: number | null) => void): void {
+    if (work.type === "wake") return this.#wake(work.attemptId, settled);
+    const { orders, shard } = work;
+    const tracker = this.peers?.tracker(shard);
+    if (!tracker) return settled(null);
+    this.network.call({
+      from: this,
+      to: tracker,
+      what: `rm -> ${tracker.name} cleanupContainers`,
+      request: () => tracker.cleanupContainers(orders),
+      reply: (gone) => {
+        this.run("cleanupsSent", (nowMs) => cleanupsSent(this.core, orders, gone, nowMs));
+        settled(0);
+      },
+      failed: () => settled(null),
+    });
+  }
+
+  #wake(attemptId: string, settled: (holdMs: number | null) => void): void {
+    const master = this.peers?.master(this.core.applicationOf(attemptId)?.master ?? "");
+    if (!master) {
+      settled(WAKE_AGAIN_MS);
+      return;
+    }
+    this.network.call({
+      from: this,
+      to: master,
+      what: `rm -> ${master.name} onAllocateReady`,
+      request: () => master.onAllocateReady(attemptId),
+      reply: () => settled(WAKE_AGAIN_MS),
+      failed: () => settled(null),
+    });
+  }
+}

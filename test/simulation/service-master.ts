@@ -1,0 +1,248 @@
+/** A service's master as durable/service-master.ts runs it. */
+import { containerHandedOver, containerStatus } from "../../src/core/service/instance.ts";
+import {
+  applicationFinished,
+  applicationSubmitted,
+  createService,
+  destroyService,
+  flexService,
+  forgetService,
+  masterRegistered,
+  nextDeadlineMs,
+  setLifetime,
+  settle,
+  startService,
+  stopService,
+  submissionRefused,
+} from "../../src/core/service/lifecycle.ts";
+import { recordsPublished } from "../../src/core/service/records.ts";
+import { Service } from "../../src/core/service/state.ts";
+import { allocated, askAnew, type ServiceWork, serviceWork } from "../../src/core/service/work.ts";
+import type { ContainerStatus } from "../../src/shared/container.ts";
+import type { Failure } from "../../src/shared/errors.ts";
+import type { StartContainerRequest } from "../../src/shared/protocol/container-management.ts";
+import type { FlexRequest } from "../../src/shared/protocol/service.ts";
+import type { ServiceDefinition } from "../../src/shared/service.ts";
+import { shardOf } from "../../src/shared/shard.ts";
+import { DurableObject } from "./durable-object.ts";
+import type { Call } from "./network.ts";
+import type { Peers } from "./peers.ts";
+
+type Work = ServiceWork & { readonly key: string };
+type Settled = (holdMs: number | null) => void;
+
+export const DOMAIN = "example.com";
+
+export class SimulatedServiceMaster extends DurableObject<Service, Work> {
+  peers: Peers | undefined;
+
+  protected override create(): Service {
+    const service = new Service();
+    this.world.mutant.service?.(service);
+    return service;
+  }
+
+  protected override settle(nowMs: number): void {
+    settle(this.core, nowMs);
+  }
+
+  protected override nextDeadlineMs(): number | null {
+    return nextDeadlineMs(this.core);
+  }
+
+  // --- the user's commands ---------------------------------------------------------------------
+
+  createService(user: string, definition: ServiceDefinition, submissionId: string) {
+    return this.run("createService", (nowMs) =>
+      createService(this.core, { user, definition, submissionId }, nowMs),
+    );
+  }
+
+  startService(submissionId: string) {
+    return this.run("startService", (nowMs) => startService(this.core, submissionId, nowMs));
+  }
+
+  stopService() {
+    return this.run("stopService", (nowMs) => stopService(this.core, nowMs));
+  }
+
+  flexService(requests: readonly FlexRequest[]) {
+    return this.run("flexService", (nowMs) => flexService(this.core, requests, nowMs));
+  }
+
+  setLifetime(seconds: number) {
+    return this.run("setLifetime", (nowMs) => setLifetime(this.core, seconds, nowMs));
+  }
+
+  destroyService() {
+    return this.run("destroyService", (nowMs) => destroyService(this.core, "destroyed", nowMs));
+  }
+
+  // --- what others tell ------------------------------------------------------------------------
+
+  onAllocateReady(attemptId: string): void {
+    if (this.core.row?.attemptId !== attemptId) return;
+    this.core.newsWaiting = true;
+    this.pump();
+  }
+
+  onContainerStatuses(
+    shard: string,
+    generation: number,
+    statuses: readonly ContainerStatus[],
+  ): number {
+    return this.run("containerStatuses", (nowMs) => {
+      const heard = this.core.shards.get(shard)?.generation ?? 0;
+      if (!this.core.row || generation < heard) return Math.max(heard, generation);
+      this.core.shards.put({ shard, generation });
+      for (const status of statuses) containerStatus(this.core, status, nowMs);
+      return generation;
+    });
+  }
+
+  // --- what is to be said to others ------------------------------------------------------------
+
+  protected override work(): readonly Work[] {
+    const work: Work[] = [];
+    for (const item of serviceWork(this.core, { master: this.name, domain: DOMAIN })) {
+      if (item.type !== "start") {
+        work.push({ ...item, key: item.type });
+        continue;
+      }
+      const shards = Map.groupBy(item.requests, ({ nodeId }) =>
+        shardOf(nodeId, this.peers?.shards ?? 1),
+      );
+      for (const [shard, requests] of shards) {
+        work.push({ type: "start", requests, key: `start ${shard}` });
+      }
+    }
+    return work;
+  }
+
+  protected override perform(work: Work, settled: Settled): void {
+    const { peers } = this;
+    if (!peers) return settled(null);
+    const { resourceManager, registry } = peers;
+    switch (work.type) {
+      case "submit":
+        return this.#tell(settled, {
+          to: resourceManager,
+          what: "submitApplication",
+          request: () => resourceManager.submitApplication(work.context),
+          reply: (reply) =>
+            this.run("applicationSubmitted", (nowMs) => {
+              if (reply.ok) return applicationSubmitted(this.core, work.submissionId, reply.value);
+              submissionRefused(this.core, work.submissionId, reply.error.message, nowMs);
+            }),
+        });
+      case "register":
+        return this.#tell(settled, {
+          to: resourceManager,
+          what: "registerApplicationMaster",
+          request: () => resourceManager.registerApplicationMaster(work.attemptId),
+          reply: (reply) => {
+            if (!reply.ok) return this.#attemptLost(work.attemptId, reply.error);
+            this.run("masterRegistered", (nowMs) => masterRegistered(this.core, nowMs));
+          },
+        });
+      case "allocate":
+        return this.#allocate(work, settled);
+      case "start":
+        return this.#start(work.key, work.requests, settled);
+      case "finish":
+        return this.#tell(settled, {
+          to: resourceManager,
+          what: "finishApplicationMaster",
+          request: () => resourceManager.finishApplicationMaster(work.attemptId, work.request),
+          reply: (reply) => {
+            if (!reply.ok && reply.error.code !== "NOT_FOUND") return false;
+            this.run("applicationFinished", () => applicationFinished(this.core, work.attemptId));
+          },
+        });
+      case "publish":
+        return this.#tell(settled, {
+          to: registry,
+          what: "transact",
+          // The registry's protocol has no generations: it cannot tell a late request from a new one.
+          isOnce: true,
+          request: () => registry.transact(work.operations),
+          reply: (reply) => {
+            if (!reply.ok) return false;
+            this.run("recordsPublished", () => recordsPublished(this.core, work.operations));
+          },
+        });
+      case "report":
+        return this.#tell(settled, {
+          to: resourceManager,
+          what: "reportService",
+          request: () => resourceManager.reportService(this.name, work.generation, work.entry),
+          reply: () => this.run("reported", () => this.core.update({ entryHeard: work.generation })),
+        });
+      case "wipe":
+        this.run("forgetService", () => forgetService(this.core));
+        return settled(0);
+    }
+  }
+
+  #allocate(work: Extract<Work, { type: "allocate" }>, settled: Settled): void {
+    const resourceManager = this.peers?.resourceManager;
+    if (!resourceManager) return settled(null);
+    const { attemptId, request } = work;
+    this.#tell(settled, {
+      to: resourceManager,
+      what: "allocate",
+      request: () => resourceManager.allocate(attemptId, request),
+      reply: (reply) => {
+        if (!reply.ok) return this.#attemptLost(attemptId, reply.error);
+        this.core.newsWaiting = false;
+        this.run("allocated", (nowMs) => allocated(this.core, request, reply.value, nowMs));
+      },
+      failed: () => this.run("allocateFailed", () => askAnew(this.core)),
+    });
+  }
+
+  #start(key: string, requests: readonly StartContainerRequest[], settled: Settled): void {
+    const tracker = this.peers?.tracker(key.slice("start ".length));
+    if (!tracker) return settled(null);
+    this.#tell(settled, {
+      to: tracker,
+      what: "startContainers",
+      request: () => tracker.startContainers(this.name, requests),
+      reply: () =>
+        this.run("containersHandedOver", () => {
+          for (const { containerId } of requests) containerHandedOver(this.core, containerId);
+        }),
+    });
+  }
+
+  /** Somebody ended the application at the ResourceManager. */
+  #attemptLost(attemptId: string, failure: Failure): boolean {
+    if (failure.code !== "NOT_FOUND") return false;
+    this.run("attemptLost", (nowMs) => {
+      if (this.core.row?.attemptId !== attemptId) return;
+      stopService(this.core, nowMs, "its application was ended at the ResourceManager");
+    });
+    return true;
+  }
+
+  /** `reply` answers false when the call is to be made again. */
+  #tell<Value>(
+    settled: Settled,
+    call: Omit<Call<Value>, "from" | "reply" | "failed"> & {
+      // biome-ignore lint/suspicious/noConfusingVoidType: a handler that says nothing is content
+      readonly reply: (value: Value) => boolean | void | undefined;
+      readonly failed?: () => void;
+    },
+  ): void {
+    this.network.call({
+      ...call,
+      what: `${this.name} -> ${call.to.name} ${call.what}`,
+      from: this,
+      reply: (value) => settled(call.reply(value) === false ? null : 0),
+      failed: () => {
+        call.failed?.();
+        settled(null);
+      },
+    });
+  }
+}
