@@ -51,6 +51,8 @@ export class NodeManager {
   readonly #pending = new Set<Promise<void>>();
   #desired: DesiredSet | undefined;
   #sweepTimer: NodeJS.Timeout | undefined;
+  /** The containers are being ended for good; what is still sent here is for another node. */
+  #isStopping = false;
 
   constructor(options: NodeManagerOptions) {
     this.#options = options;
@@ -127,6 +129,7 @@ export class NodeManager {
 
   /** Ends every container and reports it; resolves when none runs any more. */
   async stopContainers(exitStatus: number, diagnostics: string): Promise<void> {
+    this.#isStopping = true;
     const containers = [...this.#containers.values()];
     await Promise.all(containers.map((container) => container.stop({ exitStatus, diagnostics })));
     await Promise.all(containers.map((container) => container.completed()));
@@ -149,7 +152,7 @@ export class NodeManager {
   }
 
   #reconcile(): void {
-    if (this.#closed.signal.aborted) return;
+    if (this.#closed.signal.aborted || this.#isStopping) return;
     const actual = new Map<ContainerId, ContainerPhase>();
     for (const { containerId, phase } of this.#containers.values()) actual.set(containerId, phase);
     for (const action of reconcile(this.#desired, actual)) this.#track(this.#perform(action));

@@ -20,20 +20,9 @@ import {
   tokenIssuer,
 } from "../shared/protocol/application-client.ts";
 import type { ContainerTokenClaims, VerificationKey } from "../shared/protocol/resource-tracker.ts";
+import { SecurityStore } from "./store/security-store.ts";
 
-const SCHEMA = `
-  CREATE TABLE IF NOT EXISTS security_keys (
-    id INTEGER PRIMARY KEY, kid TEXT NOT NULL, private_jwk TEXT NOT NULL, created_ms INTEGER NOT NULL
-  );
-  CREATE TABLE IF NOT EXISTS security_claim (
-    id INTEGER PRIMARY KEY CHECK (id = 1), code_hash TEXT NOT NULL, claimed_by TEXT, claimed_ms INTEGER
-  );
-  CREATE TABLE IF NOT EXISTS security_join_tokens (
-    jti TEXT PRIMARY KEY, uses_left INTEGER NOT NULL, expires_ms INTEGER NOT NULL
-  ) WITHOUT ROWID;
-`;
-
-/** Wrong claim codes in a row until the next are not looked at, and for how long. */
+/** Tries of a claim code in a row until the next are not looked at, and for how long. */
 const CLAIM_ATTEMPTS_MAX = 10;
 const CLAIM_PAUSE_MS = 60_000;
 /** A shorter code could be guessed in spite of the pauses. */
@@ -61,27 +50,22 @@ export type ContainerGrant = Pick<
 
 type PrivateJwk = Omit<VerificationKey, "kid"> & { readonly d: string };
 type SigningKey = { readonly kid: string; readonly key: CryptoKey };
-type ClaimRow = { code_hash: string; claimed_by: string | null };
 
 export class ClusterKeys implements ClusterSecurity {
-  readonly #sql: SqlStorage;
+  readonly #store: SecurityStore;
   readonly #options: ClusterKeysOptions;
   #signing: SigningKey | null = null;
-  #wrongCodes = 0;
+  #attempts = 0;
   #pausedUntilMs = 0;
 
   constructor(sql: SqlStorage, options: ClusterKeysOptions) {
-    this.#sql = sql;
+    this.#store = new SecurityStore(sql);
     this.#options = options;
-    sql.exec(SCHEMA);
   }
 
   /** All public keys of the cluster; none before the first token was signed. */
   verificationKeys(): readonly VerificationKey[] {
-    const rows = this.#sql.exec<{ kid: string; private_jwk: string }>(
-      "SELECT kid, private_jwk FROM security_keys ORDER BY id",
-    );
-    return rows.toArray().map(({ kid, private_jwk }) => {
+    return this.#store.keys().map(({ kid, private_jwk }) => {
       const { kty, crv, x } = JSON.parse(private_jwk) as PrivateJwk;
       return { kid, kty, crv, x };
     });
@@ -100,7 +84,7 @@ export class ClusterKeys implements ClusterSecurity {
 
   /** A cluster that belongs to nobody makes its claim code when it is first asked. */
   async isClaimed(): Promise<boolean> {
-    const row = this.#claimRow();
+    const row = this.#store.findClaim();
     if (row !== undefined && row.claimed_by !== null) return true;
     if (row === undefined && !this.#options.claimCode) await this.#makeClaimCode();
     return false;
@@ -116,32 +100,26 @@ export class ClusterKeys implements ClusterSecurity {
     if (nowMs < this.#pausedUntilMs) {
       return fail("RESOURCE_EXHAUSTED", "too many wrong claim codes; wait a minute");
     }
+    this.#countAttempt(nowMs);
     const { claimCode } = this.#options;
     if (claimCode && claimCode.length < CLAIM_CODE_LENGTH_MIN) {
       return fail("FAILED_PRECONDITION", "SELVEDGE_CLAIM_CODE is too short to be safe", {
         hint: `set one of at least ${CLAIM_CODE_LENGTH_MIN} characters`,
       });
     }
-    if (!claimCode && this.#claimRow() === undefined) await this.#makeClaimCode();
-    const before = this.#claimRow();
+    if (!claimCode && this.#store.findClaim() === undefined) await this.#makeClaimCode();
+    const before = this.#store.findClaim();
     const expected = claimCode ? await sha256(claimCode) : before?.code_hash;
     const given = await sha256(claimCode ? code : canonicalCode(code));
     const isUsed = before !== undefined && before.claimed_by !== null;
     if (isUsed && (expected === undefined || isEqual(expected, before.code_hash))) {
       return this.#refuseSecondClaim();
     }
-    if (expected === undefined || !isEqual(given, expected)) return this.#refuseWrongCode(nowMs);
+    if (expected === undefined || !isEqual(given, expected)) return this.#refuseWrongCode();
     const { token } = await this.#signUser({ user, role: "admin" }, TOKEN_LIFETIME_SECONDS);
-    const claimed = this.#sql.exec(
-      `INSERT INTO security_claim (id, code_hash, claimed_by, claimed_ms) VALUES (1, ?1, ?2, ?3)
-       ON CONFLICT (id) DO UPDATE SET code_hash = ?1, claimed_by = ?2, claimed_ms = ?3
-       WHERE claimed_by IS NULL OR code_hash <> ?1 RETURNING id`,
-      expected,
-      user,
-      nowMs,
-    );
-    if (claimed.toArray().length === 0) return this.#refuseSecondClaim();
-    this.#wrongCodes = 0;
+    if (!this.#store.claim(expected, user, nowMs)) return this.#refuseSecondClaim();
+    this.#attempts = 0;
+    this.#pausedUntilMs = 0;
     return ok({ token });
   }
 
@@ -167,13 +145,8 @@ export class ClusterKeys implements ClusterSecurity {
     if (refusal) return refusal;
     const jti = crypto.randomUUID();
     const signed = await this.#sign({ aud: "node-join", jti }, lifetimeSeconds);
-    this.#sql.exec("DELETE FROM security_join_tokens WHERE expires_ms <= ?", this.#options.nowMs());
-    this.#sql.exec(
-      "INSERT INTO security_join_tokens (jti, uses_left, expires_ms) VALUES (?, ?, ?)",
-      jti,
-      uses,
-      signed.expiresMs,
-    );
+    this.#store.deleteExpiredJoinTokens(this.#options.nowMs());
+    this.#store.insertJoinToken(jti, uses, signed.expiresMs);
     return ok(signed);
   }
 
@@ -184,13 +157,8 @@ export class ClusterKeys implements ClusterSecurity {
     if (!isNodeId(nodeId)) return fail("INVALID_ARGUMENT", "the node's id is not host:port");
     const claims = { aud: "node", sub: nodeId, jti: crypto.randomUUID() };
     const { token, expiresMs } = await this.#sign(claims, NODE_CREDENTIAL_LIFETIME_SECONDS);
-    const used = this.#sql.exec(
-      `UPDATE security_join_tokens SET uses_left = uses_left - 1
-       WHERE jti = ? AND uses_left > 0 AND expires_ms > ? RETURNING jti`,
-      jti,
-      this.#options.nowMs(),
-    );
-    if (used.toArray().length > 0) return ok({ credential: token, expiresMs });
+    const isUsed = this.#store.useJoinToken(jti, this.#options.nowMs());
+    if (isUsed) return ok({ credential: token, expiresMs });
     return fail("UNAUTHENTICATED", "the join token is used up or has expired", {
       hint: "an administrator makes a new one with: selvedge node token",
     });
@@ -233,49 +201,31 @@ export class ClusterKeys implements ClusterSecurity {
   /** The newest key. Callers that find none at the same time all make one; the first is kept. */
   async #signingKey(): Promise<SigningKey> {
     if (this.#signing) return this.#signing;
-    if (this.#newestKey() === undefined) {
+    if (this.#store.newestKey() === undefined) {
       const { kid, jwk } = await generateKey();
-      if (this.#newestKey() === undefined) this.#insertKey(kid, jwk);
+      if (this.#store.newestKey() === undefined) this.#insertKey(kid, jwk);
     }
-    const newest = this.#newestKey();
+    const newest = this.#store.newestKey();
     assert(newest, "a key was just stored");
     const key = await importJWK(JSON.parse(newest.private_jwk), "EdDSA");
     assert(key instanceof CryptoKey, "an Ed25519 key is imported as a CryptoKey");
     const signing = { kid: newest.kid, key };
-    if (this.#newestKey()?.kid === newest.kid) this.#signing = signing;
+    if (this.#store.newestKey()?.kid === newest.kid) this.#signing = signing;
     return signing;
   }
 
-  #newestKey(): { kid: string; private_jwk: string } | undefined {
-    return this.#sql
-      .exec<{ kid: string; private_jwk: string }>(
-        "SELECT kid, private_jwk FROM security_keys ORDER BY id DESC LIMIT 1",
-      )
-      .toArray()[0];
-  }
-
   #insertKey(kid: string, jwk: PrivateJwk): void {
-    this.#sql.exec(
-      "INSERT INTO security_keys (kid, private_jwk, created_ms) VALUES (?, ?, ?)",
-      kid,
-      JSON.stringify(jwk),
-      this.#options.nowMs(),
-    );
+    const private_jwk = JSON.stringify(jwk);
+    this.#store.insertKey({ kid, private_jwk }, this.#options.nowMs());
     this.#signing = null;
-  }
-
-  #claimRow(): ClaimRow | undefined {
-    return this.#sql
-      .exec<ClaimRow>("SELECT code_hash, claimed_by FROM security_claim WHERE id = 1")
-      .toArray()[0];
   }
 
   /** The one place where the code can be read is the log line written here. */
   async #makeClaimCode(): Promise<void> {
     const code = randomCode();
     const hash = await sha256(code);
-    if (this.#claimRow() !== undefined) return;
-    this.#sql.exec("INSERT INTO security_claim (id, code_hash) VALUES (1, ?)", hash);
+    if (this.#store.findClaim() !== undefined) return;
+    this.#store.insertClaimCode(hash);
     const { cluster } = this.#options;
     const which = cluster === DEFAULT_CLUSTER ? "" : ` --cluster ${cluster}`;
     const shown = code.replaceAll(/(.{4})(?=.)/g, "$1-");
@@ -285,12 +235,15 @@ export class ClusterKeys implements ClusterSecurity {
     );
   }
 
-  #refuseWrongCode(nowMs: number): Reply<never> {
-    this.#wrongCodes++;
-    if (this.#wrongCodes >= CLAIM_ATTEMPTS_MAX) {
-      this.#wrongCodes = 0;
-      this.#pausedUntilMs = nowMs + CLAIM_PAUSE_MS;
-    }
+  /** Counted before the code is looked at, or many tries at once would all come before the count. */
+  #countAttempt(nowMs: number): void {
+    this.#attempts++;
+    if (this.#attempts < CLAIM_ATTEMPTS_MAX) return;
+    this.#attempts = 0;
+    this.#pausedUntilMs = nowMs + CLAIM_PAUSE_MS;
+  }
+
+  #refuseWrongCode(): Reply<never> {
     return fail("PERMISSION_DENIED", "the claim code is wrong", {
       hint: "the missing right: the code in the deployment's own log, or SELVEDGE_CLAIM_CODE if set",
     });

@@ -28,20 +28,28 @@ export const userNameSchema = z
     `a user name: lower-case letters, digits and . _ - inside, starting with a letter, at most ${LIMITS.nameLengthMax} characters`,
   );
 
-/** Facts §3 rule 4. */
-const SERVICE_NAME = /^[a-z][a-z0-9-]*$/;
+/** Facts §3 rule 4, and a DNS label as well, so it may not end with a hyphen. */
+const SERVICE_NAME = /^[a-z](?:[a-z0-9-]*[a-z0-9])?$/;
 
 /** `version` is taken by the path `/app/v1/services/version`. */
 export const serviceNameSchema = z
   .string()
   .refine(
     (name) => SERVICE_NAME.test(name) && name.length <= LIMITS.nameLengthMax && name !== "version",
-    `a service name: lower-case letters, digits and hyphens, starting with a letter, at most ${LIMITS.nameLengthMax} characters, and not "version"`,
+    {
+      error: ({ input }) =>
+        `a service name: lower-case letters, digits and hyphens${instead(input)}, starting with a letter, not ending with a hyphen, at most ${LIMITS.nameLengthMax} characters, and not "version"`,
+    },
   );
 
 export const componentNameSchema = z
   .string()
-  .refine(
-    (name) => SERVICE_NAME.test(name) && name.length <= LIMITS.componentNameLengthMax,
-    `a component name: lower-case letters, digits and hyphens, starting with a letter, at most ${LIMITS.componentNameLengthMax} characters`,
-  );
+  .refine((name) => SERVICE_NAME.test(name) && name.length <= LIMITS.componentNameLengthMax, {
+    error: ({ input }) =>
+      `a component name: lower-case letters, digits and hyphens${instead(input)}, starting with a letter, not ending with a hyphen, at most ${LIMITS.componentNameLengthMax} characters`,
+  });
+
+/** Hadoop's own advice for the commonest mistake. */
+function instead(input: unknown): string {
+  return typeof input === "string" && input.includes("_") ? ' ("-" in place of "_")' : "";
+}

@@ -252,6 +252,19 @@ describe("claiming a cluster with the code in its log", () => {
   });
 });
 
+describe("guessing the claim code", () => {
+  it("gains nothing by trying many at the same time", async () => {
+    await withKeys({ claimCode: "Correct-Horse" }, async (keys) => {
+      const guesses = Array.from({ length: 50 }, (_, number) =>
+        keys.claim(`guess-${number}`, "eve"),
+      );
+      const codes = (await Promise.all(guesses)).map(codeOf);
+      expect(codes.filter((code) => code === "PERMISSION_DENIED")).toHaveLength(10);
+      expect(codes.filter((code) => code === "RESOURCE_EXHAUSTED")).toHaveLength(40);
+    });
+  });
+});
+
 describe("claiming a cluster with the deployment's SELVEDGE_CLAIM_CODE", () => {
   it("takes exactly that code and prints none", async () => {
     const warn = vi.spyOn(console, "warn").mockReturnValue();

@@ -245,13 +245,7 @@ export class SimulatedAgent {
     const record = this.#containers.get(containerId);
     if (record?.stop) return this.#complete(containerId, record.stop);
     if (record?.phase !== "NEW") return;
-    const size = launch.environment["SIZE"]?.split(" ").map(Number) ?? [];
-    this.#machine.spawn({
-      containerId,
-      attemptId: launch.environment["ATTEMPT"] ?? "",
-      instance: launch.instance,
-      resource: { memoryMb: size[0] ?? 0, vcores: size[1] ?? 0 },
-    });
+    this.#machine.spawn(containerId, launch.instance);
     this.#running(containerId, this.#machine.world.nowMs);
   }
 

@@ -33,8 +33,12 @@ export type ContainerRecord = {
   readonly stop: { readonly exitStatus: number; readonly diagnostics: string } | null;
 };
 
+/** What the ResourceManager gave away, by its books. */
+export type Grant = { readonly attemptId: string; readonly resource: Resource };
+
 export type MachineWatcher = {
-  started(machine: Machine, process: SimulatedProcess): void;
+  /** Asked before a process starts; throws when it must not. */
+  mayStart(machine: Machine, containerId: string, instance: string): Grant & { isFenced: boolean };
 };
 
 export class Machine {
@@ -102,19 +106,19 @@ export class Machine {
     this.agent?.breakConnection();
   }
 
-  spawn(id: { containerId: string; attemptId: string; instance: string; resource: Resource }) {
+  spawn(containerId: string, instance: string): void {
     const process: SimulatedProcess = {
-      ...id,
+      containerId,
+      instance,
+      ...this.watcher.mayStart(this, containerId, instance),
       startedMs: this.world.nowMs,
       isAlive: true,
       isReady: false,
       exitCode: null,
-      isFenced: false,
     };
-    this.watcher.started(this, process);
-    this.processes.set(id.containerId, process);
+    this.processes.set(containerId, process);
     const delayMs = this.world.random.skewed(1, this.world.isCalm ? 100 : 5_000);
-    this.world.after(delayMs, `${id.containerId} becomes ready`, () => {
+    this.world.after(delayMs, `${containerId} becomes ready`, () => {
       this.setReady(process, true);
     });
   }

@@ -64,11 +64,17 @@ export class Tracker {
   readonly nodes = new Table<TrackedNode>("nodes", (row) => row.facts.nodeId);
   readonly containers = new Table<TrackedContainer>("containers", (row) => row.containerId);
   readonly peers = new Table<PeerRow>("peers", (row) => row.peer);
-  readonly tables = [this.nodes, this.containers, this.peers] as const;
+  /** Peers come first: while the others are loaded it must be known what was acknowledged. */
+  readonly tables = [this.peers, this.nodes, this.containers] as const;
   readonly containersOfNode = new Index(
     this.containers,
     (row) => row.containerId,
     (row) => row.nodeId,
+  );
+  readonly containersOfMaster = new Index(
+    this.containers,
+    (row) => row.containerId,
+    (row) => row.master,
   );
   readonly waitingNodes = new Index(
     this.nodes,
@@ -97,9 +103,17 @@ export class Tracker {
         this.#note(RESOURCE_MANAGER_PEER, row.containerId, row.changedIn);
         this.#note(row.master, row.containerId, row.changedForMasterIn);
       } else if (before) {
-        this.#unheard.get(before.master)?.delete(before.containerId);
+        this.#containerForgotten(before);
       }
     });
+  }
+
+  /** A master without containers in this shard is no peer any more. */
+  #containerForgotten({ master, containerId }: TrackedContainer): void {
+    const unheard = this.#unheard.get(master);
+    unheard?.delete(containerId);
+    if (unheard?.size === 0) this.#unheard.delete(master);
+    if (this.containersOfMaster.count(master) === 0) this.peers.delete(master);
   }
 
   drain(): Change[] {
@@ -203,6 +217,7 @@ export class Tracker {
     const unheard = this.#unheard.get(peer);
     for (const key of [...(unheard ?? [])]) if (heard(key)) unheard?.delete(key);
     if (unheard?.size === 0) this.#unheard.delete(peer);
+    if (peer !== RESOURCE_MANAGER_PEER && this.containersOfMaster.count(peer) === 0) return;
     if (generation > (this.peers.get(peer)?.acknowledged ?? 0)) {
       this.peers.put({ peer, acknowledged: generation });
     }

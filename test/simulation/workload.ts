@@ -1,0 +1,249 @@
+/**
+ * What people do with the cluster: each owns one service name and gives one command at a time,
+ * again and again until it is answered. What was answered with yes is a promise.
+ */
+import type { Reply } from "../../src/shared/errors.ts";
+import type { ComponentDefinition, ServiceDefinition } from "../../src/shared/service.ts";
+import type { Party } from "./network.ts";
+import type { Random } from "./random.ts";
+import type { SimulatedServiceMaster } from "./service-master.ts";
+import type { World } from "./world.ts";
+
+const POLICIES = ["ALWAYS", "ALWAYS", "ALWAYS", "ON_FAILURE", "NEVER"] as const;
+
+export class User implements Party {
+  readonly name: string;
+  readonly life = 0;
+  readonly unreachableUntilMs = 0;
+  readonly world: World;
+  readonly #master: SimulatedServiceMaster;
+  readonly #size: number;
+  #submissions = 0;
+  /** A command was given and not yet answered. */
+  isWaiting = false;
+  /** What has been promised. */
+  #promised: {
+    exists: boolean;
+    runs: boolean;
+    wanted: Map<string, number>;
+    mayExpire: boolean;
+    mayBeKilled: boolean;
+  } = { exists: false, runs: false, wanted: new Map(), mayExpire: false, mayBeKilled: false };
+
+  constructor(world: World, master: SimulatedServiceMaster, size: number) {
+    this.name = `user of ${master.name}`;
+    this.world = world;
+    this.#master = master;
+    this.#size = size;
+  }
+
+  crash(): void {}
+
+  /** One more command, unless the last one is still being given. */
+  act(): void {
+    if (this.isWaiting) return;
+    const { random } = this.world;
+    const { exists, runs } = this.#promised;
+    if (!exists || this.#master.core.row === undefined) return this.#create();
+    const dice = random.between(1, 100);
+    if (dice <= 55 && runs) return this.#flex();
+    if (dice <= 65) return runs ? this.#stop() : this.#start();
+    if (dice <= 75) return this.#destroy();
+    if (dice <= 80) return this.#setLifetime();
+    if (!runs) this.#start();
+  }
+
+  /** An operator has ended its application. */
+  killed(): void {
+    this.#promised.mayBeKilled = true;
+  }
+
+  get mayExpire(): boolean {
+    return this.#promised.mayExpire;
+  }
+
+  /** Which promise the master's books do not keep, or undefined. */
+  brokenPromise(): string | undefined {
+    if (this.isWaiting) return undefined;
+    const { exists, runs, wanted, mayExpire, mayBeKilled } = this.#promised;
+    const row = this.#master.core.row;
+    const isThere = row !== undefined && row.phase !== "DESTROYING";
+    if (!exists) return isThere ? "it was destroyed, and is there" : undefined;
+    if (!isThere) return mayExpire ? undefined : "it was created, and is not there";
+    for (const [component, count] of wanted) {
+      const { desired } = this.#master.core.components.get(component) ?? {};
+      if (desired !== count) return `${component} shall have ${count} and not ${desired}`;
+    }
+    const isRunning = row.phase === "SUBMITTING" || row.phase === "RUNNING";
+    if (!runs && isRunning) return `it was stopped, and is ${row.phase}`;
+    if (!runs || isRunning || mayBeKilled) return undefined;
+    const status = row.outcome?.finalStatus;
+    if (status === "FAILED" || status === "SUCCEEDED") return undefined;
+    return `it was started, and is ${row.phase}`;
+  }
+
+  #create(): void {
+    const definition = drawDefinition(this.world.random, this.#master.name, this.#size);
+    const { lifetime, startNow, components } = definition;
+    const submissionId = this.#submissionId();
+    this.#command(
+      "create",
+      () => this.#master.createService("ann", definition, submissionId),
+      () => {
+        this.#promised = {
+          exists: true,
+          runs: startNow,
+          wanted: new Map(components.map(({ name, numberOfContainers }) => [name, numberOfContainers])),
+          mayExpire: lifetime > 0,
+          mayBeKilled: false,
+        };
+      },
+    );
+  }
+
+  #start(): void {
+    const submissionId = this.#submissionId();
+    this.#command(
+      "start",
+      () => this.#master.startService(submissionId),
+      () => {
+        this.#promised.runs = true;
+        this.#promised.mayBeKilled = false;
+      },
+    );
+  }
+
+  #stop(): void {
+    this.#command(
+      "stop",
+      () => this.#master.stopService(),
+      () => {
+        this.#promised.runs = false;
+      },
+    );
+  }
+
+  #destroy(): void {
+    this.#command(
+      "destroy",
+      () => this.#master.destroyService(),
+      () => {
+        this.#promised.exists = false;
+      },
+    );
+  }
+
+  #setLifetime(): void {
+    const seconds = this.world.random.chance(0.5) ? -1 : this.world.random.between(5, 600);
+    this.#command(
+      "lifetime",
+      () => this.#master.setLifetime(seconds),
+      () => {
+        if (seconds > 0) this.#promised.mayExpire = true;
+      },
+      () => {
+        this.#promised.mayExpire = true;
+      },
+    );
+  }
+
+  #flex(): void {
+    const { random } = this.world;
+    const component = random.pick([...this.#promised.wanted.keys()]);
+    const count = random.between(0, this.#size);
+    this.#command(
+      "flex",
+      () => this.#master.flexService([{ component, count }]),
+      () => {
+        this.#promised.wanted.set(component, count);
+      },
+    );
+  }
+
+  /** Given again until it is answered: all commands are absolute, so twice is once. */
+  #command(
+    what: string,
+    request: () => Reply<unknown>,
+    promise: () => void,
+    begun: () => void = () => undefined,
+  ): void {
+    this.isWaiting = true;
+    begun();
+    let wasAnswered = true;
+    const attempt = () =>
+      this.#master.network.call({
+        from: this,
+        to: this.#master,
+        what: `user -> ${this.#master.name} ${what}`,
+        isOnce: true,
+        request,
+        reply: (reply) => {
+          this.isWaiting = false;
+          const isDone = what === "create" ? "ALREADY_EXISTS" : "NOT_FOUND";
+          const isOwnDoing = !wasAnswered && !reply.ok && reply.error.code === isDone;
+          if (reply.ok || (isOwnDoing && what !== "flex")) promise();
+          else this.#refused(reply.error.code);
+        },
+        failed: () => {
+          wasAnswered = false;
+          this.world.after(this.world.random.between(10, 1_000), `${this.name} tries again`, attempt);
+        },
+      });
+    attempt();
+  }
+
+  /** A service that has ended by itself, or is gone, takes no commands; so nothing was promised. */
+  #refused(code: string): void {
+    if (code === "NOT_FOUND" && this.#promised.mayExpire) this.#promised.exists = false;
+  }
+
+  #submissionId(): string {
+    this.#submissions += 1;
+    return `${this.#master.name}/${this.#submissions}`;
+  }
+}
+
+/** A valid definition; components depend only on those before them. */
+export function drawDefinition(random: Random, name: string, size: number): ServiceDefinition {
+  const components: ComponentDefinition[] = [];
+  const count = random.between(1, 3);
+  for (let index = 0; index < count; index += 1) {
+    const before = components.at(-1);
+    const dependsOn = before && random.chance(0.5) ? before : undefined;
+    components.push({
+      name: ["web", "worker", "db"][index] ?? "other",
+      dependencies: dependsOn ? [dependsOn.name] : [],
+      rank: dependsOn ? dependsOn.rank + 1 : 0,
+      launchCommand: "true",
+      resource: { memoryMb: 256 * random.between(1, 8), vcores: random.between(1, 3) },
+      numberOfContainers: random.between(0, size),
+      restartPolicy: random.pick(POLICIES),
+      readinessCheck: {
+        type: random.chance(0.5) ? "PORT" : "DEFAULT",
+        port: "80",
+        minSuccess: 200,
+        maxSuccess: 299,
+        timeoutMs: 1_000,
+        intervalMs: 1_000,
+      },
+      configuration: {
+        properties: {
+          "yarn.service.container-failure-per-component.threshold": random.pick(["3", "1000"]),
+        },
+        env: {},
+      },
+      quicklinks: [],
+    });
+  }
+  return {
+    name,
+    version: "1",
+    description: "",
+    queue: "default",
+    lifetime: random.chance(0.15) ? random.between(10, 600) : -1,
+    startNow: random.chance(0.9),
+    components,
+    configuration: { properties: {}, env: {} },
+    quicklinks: {},
+  };
+}
