@@ -31,7 +31,9 @@ export default defineConfig({
         plugins: [
           cloudflareTest({
             wrangler: { configPath: "./wrangler.toml" },
-            miniflare: { bindings: { SELVEDGE_CLAIM_CODE: "test-claim-code" } },
+            miniflare: {
+              bindings: { SELVEDGE_CLAIM_CODE: "test-claim-code", SELVEDGE_CLUSTERS: "*" },
+            },
           }),
         ],
         test: {

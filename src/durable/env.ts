@@ -15,6 +15,9 @@ export type Env = {
   readonly SELVEDGE_DEVELOPMENT?: string;
   /** Tracker shards of a cluster; "1" when not set. May not be changed while nodes are connected. */
   readonly SELVEDGE_TRACKER_SHARDS?: string;
+  /** The deployment's clusters, separated by commas; "default" when not set. "*" is any: then
+   * whoever can reach the Worker can make it create objects, which cost. */
+  readonly SELVEDGE_CLUSTERS?: string;
   /** DNS domain of the registry's names; "selvedge.internal" when not set. */
   readonly SELVEDGE_DOMAIN?: string;
 };
@@ -22,6 +25,12 @@ export type Env = {
 export function trackerShards(env: Env): number {
   const shards = Number(env.SELVEDGE_TRACKER_SHARDS ?? "1");
   return Number.isInteger(shards) && shards >= 1 ? shards : 1;
+}
+
+export function isClusterOf(env: Env): (name: string) => boolean {
+  const names = (env.SELVEDGE_CLUSTERS ?? "default").split(",").map((name) => name.trim());
+  const clusters = new Set(names);
+  return (name) => clusters.has(name) || clusters.has("*");
 }
 
 export function domainOf(env: Env): string {

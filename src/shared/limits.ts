@@ -5,6 +5,9 @@ export const LIMITS = {
 
   /** A Yarnfile of thousands of components is a program's output, not a person's; a DO row holds 2 MB. */
   requestBodyBytesMax: 1_048_576,
+  /** What people write by hand is far below; larger definitions are programs' JSON. YAML with many
+   * mistakes takes about 4 s per million characters to read. */
+  yamlLengthMax: 131_072,
   /** DNS label (RFC 1123); also the registry's path element (seed 000, "Name size"). */
   nameLengthMax: 63,
   /** 63 less 19 digits of an instance number (facts/yarn-services.md §3 rule 8). */

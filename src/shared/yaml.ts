@@ -10,6 +10,10 @@ import type { JsonValue } from "./registry.ts";
 
 /** Anchors save a person from repeating an `env` a few times; more are a program's or an attack. */
 const ALIASES_MAX = 20;
+/** A Yarnfile nests eight levels. Parsers take time that grows faster than the depth. */
+const DEPTH_MAX = 100;
+/** `- - - - …`: block sequences nested on one line. */
+const NESTED_ON_ONE_LINE = new RegExp(`^ *(?:[-?] +){${DEPTH_MAX}}`, "m");
 /** What the text may come to when its aliases are written out. */
 const EXPANDED_LENGTH_MAX = 4 * LIMITS.requestBodyBytesMax;
 
@@ -21,6 +25,14 @@ const EXPANDED_LENGTH_MAX = 4 * LIMITS.requestBodyBytesMax;
  * "1.10", and `number_of_containers: +2` is "+2".
  */
 export function parseYaml(text: string): Reply<JsonValue> {
+  if (text.length > LIMITS.yamlLengthMax) {
+    return fail("INVALID_ARGUMENT", `YAML of more than ${LIMITS.yamlLengthMax} characters`, {
+      hint: "send a definition of this size as JSON",
+    });
+  }
+  if (isNestedTooDeep(text)) {
+    return fail("INVALID_ARGUMENT", `not valid YAML: nested more than ${DEPTH_MAX} levels deep`);
+  }
   const lines = new LineCounter();
   const document = parseDocument(text, {
     lineCounter: lines,
@@ -60,6 +72,19 @@ export function parseYaml(text: string): Reply<JsonValue> {
   });
   if (found.refusal) return found.refusal;
   return expand(() => document.toJS({ maxAliasCount: ALIASES_MAX }));
+}
+
+/**
+ * Whether a parser would have to go deep. Brackets inside quoted text count as well, which matters
+ * to nobody: text with a hundred brackets that are never closed is no command.
+ */
+function isNestedTooDeep(text: string): boolean {
+  let depth = 0;
+  for (const [bracket] of text.matchAll(/[[\]{}]/g)) {
+    depth = bracket === "[" || bracket === "{" ? depth + 1 : Math.max(0, depth - 1);
+    if (depth > DEPTH_MAX) return true;
+  }
+  return NESTED_ON_ONE_LINE.test(text);
 }
 
 /** Writes the aliases out: the result is a tree that shares nothing and has no cycle. */

@@ -39,7 +39,7 @@ export function openApiDocument() {
 export function createApp(connect: Connect, settings: Settings): Hono<AppEnv> {
   const app = new Hono<AppEnv>({ getPath: (request) => splitCluster(getPath(request)).path });
   app.use(addHeaders);
-  app.use(findCluster(connect));
+  app.use(findCluster(connect, settings));
   app.use(authenticate(settings));
   app.use(limitBody);
 
@@ -74,12 +74,18 @@ export function splitCluster(path: string): {
   return { cluster, path: `/${rest.join("/")}` };
 }
 
-function findCluster(connect: Connect): MiddlewareHandler<AppEnv> {
+function findCluster(connect: Connect, settings: Settings): MiddlewareHandler<AppEnv> {
   return async (c, next) => {
     const { cluster } = splitCluster(getPath(c.req.raw));
     if (cluster === null) {
       const failure = fail("INVALID_ARGUMENT", `${c.req.path} names no cluster`, {
         hint: "a cluster's name has lower-case letters, digits and hyphens inside: /clusters/{name}/…",
+      });
+      return problem(c, failure.error);
+    }
+    if (!settings.isCluster(cluster)) {
+      const failure = fail("NOT_FOUND", `there is no cluster ${cluster} here`, {
+        hint: "the deployment's variable SELVEDGE_CLUSTERS names those it has",
       });
       return problem(c, failure.error);
     }

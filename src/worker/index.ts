@@ -2,13 +2,13 @@
  * The Worker's entry: binds the protocols that routes speak to Durable Object stubs, and exports
  * the objects' classes for the runtime. The only file of the edge that knows the platform.
  */
-import { type Env, trackerShards } from "../durable/env.ts";
+import { type Env, isClusterOf, trackerShards } from "../durable/env.ts";
 import { serviceMasterName, trackerName } from "../durable/names.ts";
 import { NODE_ID_HEADER } from "../durable/resource-tracker.ts";
 import type { NodeId } from "../shared/ids.ts";
 import { shardOf } from "../shared/shard.ts";
 import { createApp } from "./app.ts";
-import type { Connect } from "./protocols.ts";
+import type { Connect, Settings } from "./protocols.ts";
 
 export { Registry } from "../durable/registry.ts";
 export { ResourceManager } from "../durable/resource-manager.ts";
@@ -36,12 +36,16 @@ function connectTo(env: Env): Connect {
   };
 }
 
+function settingsOf(env: Env): Settings {
+  return { isCluster: isClusterOf(env), development: env.SELVEDGE_DEVELOPMENT === "true" };
+}
+
 /** One app for the isolate's life: bindings never change under it. */
 let app: ReturnType<typeof createApp> | undefined;
 
 export default {
   fetch(request, env) {
-    app ??= createApp(connectTo(env), { development: env.SELVEDGE_DEVELOPMENT === "true" });
+    app ??= createApp(connectTo(env), settingsOf(env));
     return app.fetch(request);
   },
 } satisfies ExportedHandler<Env>;

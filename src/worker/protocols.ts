@@ -36,6 +36,8 @@ export type Protocols = {
 export type Connect = (cluster: string) => Protocols;
 
 export type Settings = {
+  /** Clusters that exist. A request for any other makes no object, which would cost its owner. */
+  readonly isCluster: (name: string) => boolean;
   /** Accepts Hadoop's `?user.name=` from the machine itself. Never set in a deployment. */
   readonly development: boolean;
 };

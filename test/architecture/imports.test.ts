@@ -17,7 +17,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   shared: ["shared", "zod", "yaml"],
   core: ["shared", "core", "zod"],
   durable: ["shared", "core", "durable", "zod", "jose", "cloudflare:workers"],
-  worker: ["shared", "worker", "zod", "jose", "yaml", "hono", "@hono/zod-openapi"],
+  worker: ["shared", "worker", "zod", "jose", "yaml", "hono"],
   client: ["shared", "client"],
   agent: ["shared", "client", "agent", "zod", "jose", "ws", "node:"],
   cli: ["shared", "client", "cli", "zod", "yaml", "commander", "cli-table3", "node:"],

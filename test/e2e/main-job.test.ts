@@ -5,8 +5,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { ContainerView } from "../../src/shared/service.ts";
 import { startCluster, type TestCluster } from "../support/cluster.ts";
-import { containerIds, containersOf } from "../support/containers.ts";
-import { containerProcesses } from "../support/processes.ts";
+import { containerIds, containersOf, haveEnded } from "../support/containers.ts";
 import { openTerminal, type Terminal } from "../support/terminal.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -98,14 +97,14 @@ describe("the main job", () => {
     const three = containerIds(await cluster.services.get("hello-world"));
     const { "hello-3": given, ...kept } = four;
     expect(three).toEqual(kept);
-    await waitFor(() => containerProcesses(given ?? "").length === 0, { what: "hello-3 to end" });
+    await haveEnded([given ?? ""]);
   });
 
   it("stops: processes and records are gone, the service is still known", async () => {
     const { id } = await cluster.services.get("hello-world");
     const ids = Object.values(containerIds(await cluster.services.get("hello-world")));
     await selvedge("service", "stop", "hello-world", "--wait");
-    await waitFor(() => ids.flatMap(containerProcesses).length === 0, { what: "all to end" });
+    await haveEnded(ids);
     await waitFor(async () => (await registry(RECORDS)).status === 404, { what: "no record" });
     expect(await cluster.services.get("hello-world")).toMatchObject({ id, state: "STOPPED" });
     expect(await instances()).toEqual([]);
@@ -132,8 +131,7 @@ describe("the main job", () => {
     const after = await cluster.services.get("hello-world");
     expect(after.id).not.toBe(before.id);
     expect(Object.keys(containerIds(after))).toEqual(["hello-0", "hello-1"]);
-    const old = Object.values(containerIds(before));
-    await waitFor(() => old.flatMap(containerProcesses).length === 0, { what: "the old to end" });
+    await haveEnded(Object.values(containerIds(before)));
   });
 
   it("is gone when its lifetime is over", async () => {
@@ -144,7 +142,7 @@ describe("the main job", () => {
       { what: "the service to be unknown" },
     );
     expect(await cluster.services.list()).toEqual([]);
-    await waitFor(() => ids.flatMap(containerProcesses).length === 0, { what: "all to end" });
+    await haveEnded(ids);
     await waitFor(async () => (await registry(RECORDS)).status === 404, { what: "no record" });
     const destroyed = await terminal.selvedge("service", "destroy", "hello-world", "--yes");
     expect(destroyed.exitCode).toBe(70);

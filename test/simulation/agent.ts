@@ -32,7 +32,8 @@ export class SimulatedAgent {
   #connection: Connection | undefined;
   #failures = 0;
   #isAlive = true;
-  #isLeaving = false;
+  /** It goes in good order, and comes back after so long. */
+  #leavesForMs: number | null = null;
 
   constructor(machine: Machine) {
     this.#machine = machine;
@@ -64,8 +65,8 @@ export class SimulatedAgent {
   }
 
   /** Ends every container, says goodbye and goes. */
-  leave(): void {
-    this.#isLeaving = true;
+  leave(forMs: number): void {
+    this.#leavesForMs = forMs;
     for (const { status } of this.unfinished) {
       const diagnostics = "the NodeManager is being stopped";
       this.#stop(status.containerId, { exitStatus: EXIT.ABORTED, diagnostics });
@@ -166,7 +167,7 @@ export class SimulatedAgent {
     if (containers.length > 0 && this.isConnected) {
       this.#connection?.toTracker({ type: "statuses", containers });
     }
-    if (this.#isLeaving) this.#mayGo();
+    if (this.#leavesForMs !== null) this.#mayGo();
   }
 
   #mayGo(): void {
@@ -175,12 +176,13 @@ export class SimulatedAgent {
     this.#connection?.closeByAgent();
     this.#isAlive = false;
     this.#machine.agent = null;
+    this.#machine.startAgentIn(this.#leavesForMs ?? 0);
   }
 
   // --- containers ------------------------------------------------------------------------------
 
   #reconcile(): void {
-    if (this.#isLeaving) return;
+    if (this.#leavesForMs !== null) return;
     this.#forgetOld();
     const actual = new Map<string, ContainerPhase>();
     for (const [containerId, { phase }] of this.#containers) actual.set(containerId, phase);

@@ -54,6 +54,8 @@ export abstract class DurableObject<OwnCore extends Core, Work extends Keyed> im
   /** Calls `settled` once with how long not to say it again (ms), or null when it failed. */
   protected abstract perform(work: Work, settled: (holdMs: number | null) => void): void;
   protected afterSave(): void {}
+  /** What an object made of the same rows must have as well, as text. */
+  abstract digest(core: OwnCore): string;
 
   /** A core made of what is stored, in the order of the keys, as SQLite gives them. */
   load(): OwnCore {
@@ -113,13 +115,6 @@ export abstract class DurableObject<OwnCore extends Core, Work extends Keyed> im
     if (this.#alarmMs !== null) this.#setAlarm(this.#alarmMs);
   }
 
-  /** Tables as text, to be compared. */
-  dump(): string {
-    return [...this.stored]
-      .map(([name, rows]) => `${name}\n${[...rows.values()].join("\n")}`)
-      .join("\n");
-  }
-
   #settled(key: string, holdMs: number | null): void {
     if (holdMs === null) {
       const failures = (this.#held.get(key)?.failures ?? 0) + 1;
@@ -152,7 +147,7 @@ export abstract class DurableObject<OwnCore extends Core, Work extends Keyed> im
     if (this.#inFlight.size > 0) earlier(nowMs + SAFETY_ALARM_MS);
     if (this.#held.size > 0) {
       for (const work of this.work()) {
-        const held = this.#held.get(work.key);
+        const held = this.#inFlight.has(work.key) ? undefined : this.#held.get(work.key);
         if (held) earlier(Math.max(held.untilMs, nowMs));
       }
     }

@@ -85,6 +85,10 @@ export class Machine {
     this.agent.begin();
   }
 
+  startAgentIn(delayMs: number): void {
+    this.world.after(delayMs, `the agent of ${this.nodeId} starts`, () => this.startAgent());
+  }
+
   /** SIGKILL: its memory is gone, its containers run on. */
   killAgent(): void {
     this.agent?.die();

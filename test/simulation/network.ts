@@ -21,7 +21,7 @@ export type Call<Value> = {
   readonly request: () => Value;
   readonly reply: (value: Value) => void;
   readonly failed: () => void;
-  /** Carried out at most once, and never after the caller has heard of a failure. */
+  /** Carried out at most once, and never after the caller has crashed or heard of a failure. */
   readonly isOnce?: boolean;
 };
 
@@ -73,6 +73,7 @@ export class Network {
     }
     if (!call.isOnce && random.chance(doubling)) this.#again(call, "AGAIN");
     this.#world.after(this.#delayMs(), call.what, () => {
+      if (call.isOnce && !isAlive()) return;
       if (call.to.unreachableUntilMs > this.#world.nowMs) return fail(this.#delayMs());
       const value = call.request();
       this.#mayCrash(call.to);

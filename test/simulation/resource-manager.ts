@@ -63,6 +63,20 @@ export class SimulatedResourceManager extends DurableObject<Cluster, Work> {
     return nextExpiryMs(this.core);
   }
 
+  override digest(core: Cluster): string {
+    const nodes = [...core.nodes.values()]
+      .map(({ facts }) => facts.nodeId)
+      .sort()
+      .map((nodeId) => core.scheduler.nodeUsage(nodeId));
+    const attempts = [...core.applications.values()]
+      .map(({ attemptId }) => attemptId)
+      .sort()
+      .map((attemptId) => [core.scheduler.attemptUsage(attemptId), core.scheduler.asks(attemptId)]);
+    const cleanups = [...unsentCleanups(core).values()].flat().map((order) => order.containerId);
+    const news = [...core.newsOfAttempt.groups()].sort();
+    return JSON.stringify([nodes, attempts, cleanups.sort(), news, nextExpiryMs(core)]);
+  }
+
   submitApplication(context: ApplicationSubmissionContext) {
     return this.run("submitApplication", (nowMs) => submitApplication(this.core, context, nowMs));
   }

@@ -17,6 +17,7 @@ import {
 } from "../../src/core/service/lifecycle.ts";
 import { recordsPublished } from "../../src/core/service/records.ts";
 import { Service } from "../../src/core/service/state.ts";
+import { viewService } from "../../src/core/service/view.ts";
 import { allocated, askAnew, type ServiceWork, serviceWork } from "../../src/core/service/work.ts";
 import type { ContainerStatus } from "../../src/shared/container.ts";
 import type { Failure } from "../../src/shared/errors.ts";
@@ -48,6 +49,21 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
 
   protected override nextDeadlineMs(): number | null {
     return nextDeadlineMs(this.core);
+  }
+
+  override digest(core: Service): string {
+    const work = serviceWork(core, { master: this.name, domain: DOMAIN });
+    const said = work
+      .filter(({ type }) => type !== "allocate" && type !== "start")
+      .map((item) =>
+        item.type === "publish"
+          ? item.operations.map((operation) => JSON.stringify(operation)).sort()
+          : item,
+      );
+    const starting = core.inState("ASSIGNED").map(({ name }) => name);
+    const view = core.row ? viewService(core, DOMAIN, core.row.launchMs ?? 0) : null;
+    const { diagnostics: _, components: __, ...facts } = view?.ok ? view.value : {};
+    return JSON.stringify([said, starting.sort(), facts, nextDeadlineMs(core)]);
   }
 
   // --- the user's commands ---------------------------------------------------------------------

@@ -51,6 +51,16 @@ export class SimulatedTracker extends DurableObject<Tracker, Work> {
     return nextNodeDeadlineMs(this.core);
   }
 
+  override digest(core: Tracker): string {
+    const { nodes = [], containers = [] } = core.report(this.shard) ?? {};
+    const masters = [...core.unheardMasters()].sort().map((name) => {
+      const statuses = core.statusesFor(name).statuses.map((status) => JSON.stringify(status));
+      return [name, statuses.sort()];
+    });
+    const sorted = [...nodes, ...containers].map((report) => JSON.stringify(report)).sort();
+    return JSON.stringify([sorted, masters, nextNodeDeadlineMs(core)]);
+  }
+
   // --- sockets ---------------------------------------------------------------------------------
 
   /** A node opens a connection; it replaces the node's older ones. */

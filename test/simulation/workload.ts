@@ -2,7 +2,7 @@
  * What people do with the cluster: each owns one service name and gives one command at a time,
  * again and again until it is answered. What was answered with yes is a promise.
  */
-import type { Reply } from "../../src/shared/errors.ts";
+import type { Failure, Reply } from "../../src/shared/errors.ts";
 import type { ComponentDefinition, ServiceDefinition } from "../../src/shared/service.ts";
 import type { Party } from "./network.ts";
 import type { Random } from "./random.ts";
@@ -179,10 +179,8 @@ export class User implements Party {
         request,
         reply: (reply) => {
           this.isWaiting = false;
-          const isDone = what === "create" ? "ALREADY_EXISTS" : "NOT_FOUND";
-          const isOwnDoing = !wasAnswered && !reply.ok && reply.error.code === isDone;
-          if (reply.ok || (isOwnDoing && what !== "flex")) promise();
-          else this.#refused(reply.error.code);
+          if (reply.ok) promise();
+          else this.#refused(what, reply.error, wasAnswered, promise);
         },
         failed: () => {
           wasAnswered = false;
@@ -192,9 +190,19 @@ export class User implements Party {
     attempt();
   }
 
-  /** A service that has ended by itself, or is gone, takes no commands; so nothing was promised. */
-  #refused(code: string): void {
-    if (code === "NOT_FOUND" && this.#promised.mayExpire) this.#promised.exists = false;
+  /** What a refusal says of an earlier attempt whose answer was never heard. */
+  #refused(what: string, error: Failure, wasAnswered: boolean, promise: () => void): void {
+    const isBeingDestroyed = error.message.includes("being destroyed");
+    if (what === "create") {
+      if (!wasAnswered && error.code === "ALREADY_EXISTS" && !isBeingDestroyed) promise();
+    } else if (error.code === "NOT_FOUND") {
+      if (what === "destroy" || this.#promised.mayExpire) this.#promised.exists = false;
+    } else if (what === "flex" && !wasAnswered) {
+      // It may have been carried out before the service ended by itself.
+      for (const { name, desired } of this.#master.core.components.values()) {
+        this.#promised.wanted.set(name, desired);
+      }
+    }
   }
 
   #submissionId(): string {

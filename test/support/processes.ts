@@ -5,6 +5,18 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { type ClusterProcess, signal } from "../../scripts/processes.ts";
 
+/**
+ * The container ids in the environments of all living processes of a cluster's containers, one for
+ * each process, sorted. A container of one process that is there twice was started twice.
+ */
+export function runningContainers(home: string): string[] {
+  return processesNaming(`${home}/nodes/`)
+    .flatMap(({ pid }) => processEnvironment(pid))
+    .filter((variable) => variable.startsWith("CONTAINER_ID="))
+    .map((variable) => variable.slice("CONTAINER_ID=".length))
+    .toSorted();
+}
+
 /** Every living process of the container, found by YARN's CONTAINER_ID in its environment. */
 export function containerProcesses(containerId: string): number[] {
   return readdirSync("/proc")

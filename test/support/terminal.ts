@@ -6,7 +6,11 @@ import { join } from "node:path";
 import { ROOT } from "../../scripts/run.ts";
 import type { TestCluster } from "./cluster.ts";
 
-export type Ran = { readonly exitCode: number | null; readonly stdout: string; readonly stderr: string };
+export type Ran = {
+  readonly exitCode: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+};
 
 export type Terminal = {
   /** Runs `selvedge ARGS` in the project's folder, as the cluster's administrator. */

@@ -89,7 +89,7 @@ describe("every operation of the API", () => {
       () => {
         throw new Error("not called");
       },
-      { development: false },
+      { isCluster: () => true, development: false },
     );
     const routed = app.routes
       .filter(({ method, path }) => method !== "ALL" && !path.endsWith("*"))

@@ -262,6 +262,15 @@ describe("clusters", () => {
     },
   );
 
+  it("that a deployment does not have are refused before any object is made for them", async () => {
+    const cluster = await fakeCluster();
+    for (const path of ["/healthz", "/ws/v1/security/claim", "/registry/v1/users"]) {
+      const answer = await cluster.ask("POST", `/clusters/elsewhere${path}`, { body: {} });
+      expect(answer.status).toBe(404);
+    }
+    expect(cluster.connectedClusters).toEqual([]);
+  });
+
   it("reach the objects of that cluster", async () => {
     const cluster = await fakeCluster();
     await cluster.ask("GET", "/clusters/blue/healthz");

@@ -134,7 +134,10 @@ export async function fakeCluster(options: FakeOptions = {}) {
     registry: mapRegistry(() => 1_408_638_082_445),
   };
 
-  const settings: Settings = { development: options.development ?? false };
+  const settings: Settings = {
+    isCluster: (name) => name !== "elsewhere",
+    development: options.development ?? false,
+  };
   const app = createApp((cluster) => {
     connectedClusters.push(cluster);
     return protocols;
