@@ -28,7 +28,8 @@ export type UpdaterTimings = {
 };
 export const UPDATER_TIMINGS: UpdaterTimings = {
   backoffMinMs: 100,
-  backoffMaxMs: 15_000,
+  // Half a tracker's grace period: however long the tracker was away, nobody comes back too late.
+  backoffMaxMs: 5_000,
   socketAttemptsMax: 5,
   socketRetryMs: 60_000,
   heartbeatBusyMs: 1_000,

@@ -102,9 +102,13 @@ export function addressesOf(container: ContainerView): readonly string[] {
 
 /** `service hello is STABLE: 2/2 containers ready`, and where they are reached. */
 export function formatOutcome(view: ServiceView): string {
-  const ready = view.components.reduce((sum, each) => sum + countContainers(each).ready, 0);
+  const [counted, word] =
+    view.state === "SUCCEEDED"
+      ? (["succeeded", "have succeeded"] as const)
+      : (["ready", "ready"] as const);
+  const done = view.components.reduce((sum, each) => sum + countContainers(each)[counted], 0);
   const wanted = view.components.reduce((sum, each) => sum + each.number_of_containers, 0);
-  const lines = [`service ${view.name} is ${view.state}: ${ready}/${wanted} containers ready`];
+  const lines = [`service ${view.name} is ${view.state}: ${done}/${wanted} containers ${word}`];
   for (const container of view.components.flatMap((component) => component.containers)) {
     const addresses = addressesOf(container);
     if (addresses.length > 0) {

@@ -24,16 +24,17 @@ const UNREACHABLE_MAX_MS = 30_000;
 type Judgement = "reached" | "waiting" | CliError;
 export type Goal = {
   /** Completes "service hello is not …". */
-  readonly wanted: string;
+  wanted(view: ServiceView | null): string;
   judge(name: string, view: ServiceView | null): Judgement;
 };
 
-/** After launch and start: every container ready, or the work done. */
+/** After launch and start: every container ready; or, for work that is meant to end, its end. */
 export const STABLE: Goal = {
-  wanted: "STABLE",
+  wanted: (view) => (view !== null && isWork(view) ? "finished" : "STABLE"),
   judge(name, view) {
     if (view === null) return killed(name, "was destroyed");
-    if (view.state === "STABLE" || view.state === "SUCCEEDED") return "reached";
+    if (view.state === "SUCCEEDED") return "reached";
+    if (view.state === "STABLE") return isWork(view) ? "waiting" : "reached";
     if (view.state === "STOPPED") return killed(name, "was stopped");
     if (view.state === "FAILED") return failed(name, view, EXIT_CODE.DEPLOYMENT_FAILED);
     return "waiting";
@@ -43,7 +44,7 @@ export const STABLE: Goal = {
 /** After flex: the named components have exactly the containers they shall have, all ready. */
 export function flexed(components: readonly string[]): Goal {
   return {
-    wanted: "at its new size",
+    wanted: () => "at its new size",
     judge(name, view) {
       if (view === null) return killed(name, "was destroyed");
       if (view.state === "STOPPED") return killed(name, "was stopped");
@@ -58,7 +59,7 @@ export function flexed(components: readonly string[]): Goal {
 }
 
 export const STOPPED: Goal = {
-  wanted: "STOPPED",
+  wanted: () => "STOPPED",
   judge(name, view) {
     if (view === null) return killed(name, "was destroyed");
     const ended = view.state === "STOPPED" || view.state === "FAILED" || view.state === "SUCCEEDED";
@@ -67,7 +68,7 @@ export const STOPPED: Goal = {
 };
 
 export const GONE: Goal = {
-  wanted: "gone",
+  wanted: () => "gone",
   judge: (_name, view) => (view === null ? "reached" : "waiting"),
 };
 
@@ -143,6 +144,13 @@ function keyOf(event: ServiceEvent): string {
   return JSON.stringify([event.timeMs, event.type, event.component, event.instance, event.message]);
 }
 
+/** No component runs for ever: such a service is over when all have succeeded, or one failed. */
+function isWork({ components }: ServiceView): boolean {
+  return (
+    components.length > 0 && components.every(({ restart_policy }) => restart_policy !== "ALWAYS")
+  );
+}
+
 function isSettled(component: ComponentView): boolean {
   const { ready, starting } = countContainers(component);
   return component.state === "STABLE" && starting === 0 && ready === component.number_of_containers;
@@ -173,7 +181,7 @@ function timedOut(name: string, goal: Goal, view: ServiceView | null, seconds: n
   const why = view === null || view.diagnostics === "" ? "" : `: ${view.diagnostics}`;
   return new CliError(EXIT_CODE.TIMED_OUT, {
     code: "UNAVAILABLE",
-    message: `service ${name} is not ${goal.wanted} after ${seconds} s; ${now}${why}`,
+    message: `service ${name} is not ${goal.wanted(view)} after ${seconds} s; ${now}${why}`,
     hint: `it goes on all the same; see \`selvedge service status ${name}\``,
     ...findingsOf(view),
   });

@@ -64,7 +64,7 @@ export class ServiceMaster
     this.#shell = new Shell<Work>(ctx, {
       tables: this.#service.tables,
       drain: () => this.#service.drain(),
-      restore: () => undefined,
+      restore: () => this.#service.restore(),
       settle: (nowMs) => settle(this.#service, nowMs),
       nextDeadlineMs: () => nextDeadlineMs(this.#service),
       work: () => this.#work(),

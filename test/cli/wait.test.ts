@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Interrupted } from "../../src/cli/io.ts";
-import type { ServiceView } from "../../src/shared/service.ts";
+import type { ContainerView, ServiceView } from "../../src/shared/service.ts";
 import { type ClusterPlayer, problem, startClusterPlayer } from "./cluster-player.ts";
 import { createDesk, type Desk, type RunOptions } from "./command.ts";
 import {
@@ -90,9 +90,15 @@ describe("launch --wait", () => {
     expect(ran.stderr).toBe("");
   });
 
-  it("of work that has succeeded is a success", async () => {
-    shows(serviceView("SUCCEEDED", []));
-    expect((await launch()).exitCode).toBe(0);
+  it("of work that is meant to end waits for its end", async () => {
+    const work = (state: ContainerView["state"]) =>
+      componentView([containerView(0, state, { exposed_ports: {} })], {
+        restart_policy: "ON_FAILURE",
+      });
+    shows(serviceView("STABLE", [work("READY")]), serviceView("SUCCEEDED", [work("SUCCEEDED")]));
+    const ran = await launch("--timeout", "5");
+    expect(ran.exitCode).toBe(0);
+    expect(ran.stdout).toBe("service hello is SUCCEEDED: 1/1 containers have succeeded\n");
   });
 
   it("of a service that FAILED exits with 73, and says why", async () => {

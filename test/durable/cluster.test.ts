@@ -1,4 +1,5 @@
 /** The main job through all objects, undisturbed, and with each of them lost after every command. */
+import { runDurableObjectAlarm } from "cloudflare:test";
 import { afterEach, describe, expect, it } from "vitest";
 import { EXIT } from "../../src/shared/container.ts";
 import { EdgeCluster, OBJECTS, type ObjectName, openCluster } from "./support/edge-cluster.ts";
@@ -110,6 +111,12 @@ async function evictIfRunning(object: ObjectName, webSockets: "hibernate" | "clo
   });
 }
 
+/** Whoever was about to say something has an alarm set, which comes here without delay. */
+async function crashAndWake(objects: readonly ObjectName[]) {
+  await Promise.all(objects.map((object) => cluster.crash(object)));
+  for (const object of objects) await runDurableObjectAlarm(cluster.stub(object));
+}
+
 describe("right after every acknowledged command", () => {
   it.each(OBJECTS)("[SH1] the %s may be evicted, and nothing is different", async (object) => {
     cluster = new EdgeCluster();
@@ -119,7 +126,7 @@ describe("right after every acknowledged command", () => {
 
   it.each(OBJECTS)("[SH1] the %s may crash, and nothing is different", async (object) => {
     cluster = new EdgeCluster();
-    await liveThroughAll(cluster, () => cluster.crash(object));
+    await liveThroughAll(cluster, () => crashAndWake([object]));
   });
 
   it("[SH1] all objects may be evicted at once, and nothing is different", async () => {
@@ -131,9 +138,7 @@ describe("right after every acknowledged command", () => {
 
   it("[SH1] all objects may crash at once, and nothing is different", async () => {
     cluster = new EdgeCluster();
-    await liveThroughAll(cluster, async () => {
-      await Promise.all(OBJECTS.map((object) => cluster.crash(object)));
-    });
+    await liveThroughAll(cluster, () => crashAndWake(OBJECTS));
   });
 
   it("[SH1] [RT2] the tracker may lose all its connections, and nothing is different", async () => {

@@ -73,7 +73,7 @@ export class SimulatedResourceManager extends DurableObject<Cluster, Work> {
       .sort()
       .map((attemptId) => [core.scheduler.attemptUsage(attemptId), core.scheduler.asks(attemptId)]);
     const cleanups = [...unsentCleanups(core).values()].flat().map((order) => order.containerId);
-    const news = [...core.newsOfAttempt.groups()].sort();
+    const news = [...core.attemptsWithNews()].sort();
     return JSON.stringify([nodes, attempts, cleanups.sort(), news, nextExpiryMs(core)]);
   }
 
@@ -130,7 +130,7 @@ export class SimulatedResourceManager extends DurableObject<Cluster, Work> {
 
   protected override work(): readonly Work[] {
     const work: Work[] = [];
-    for (const attemptId of this.core.newsOfAttempt.groups()) {
+    for (const attemptId of this.core.attemptsWithNews()) {
       work.push({ key: `wake ${attemptId}`, type: "wake", attemptId });
     }
     for (const [shard, orders] of unsentCleanups(this.core)) {

@@ -43,6 +43,10 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
     return service;
   }
 
+  protected override restore(service: Service): void {
+    service.restore();
+  }
+
   protected override settle(nowMs: number): void {
     settle(this.core, nowMs);
   }

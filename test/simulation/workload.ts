@@ -21,6 +21,8 @@ export class User implements Party {
   #submissions = 0;
   /** A command was given and not yet answered. */
   isWaiting = false;
+  /** Since the last command was given. */
+  #wasJustKilled = false;
   /** What has been promised. */
   #promised: {
     exists: boolean;
@@ -56,6 +58,7 @@ export class User implements Party {
   /** An operator has ended its application. */
   killed(): void {
     this.#promised.mayBeKilled = true;
+    this.#wasJustKilled = true;
   }
 
   get mayExpire(): boolean {
@@ -95,7 +98,7 @@ export class User implements Party {
           runs: startNow,
           wanted: new Map(components.map(({ name, numberOfContainers }) => [name, numberOfContainers])),
           mayExpire: lifetime > 0,
-          mayBeKilled: false,
+          mayBeKilled: this.#wasJustKilled,
         };
       },
     );
@@ -108,7 +111,7 @@ export class User implements Party {
       () => this.#master.startService(submissionId),
       () => {
         this.#promised.runs = true;
-        this.#promised.mayBeKilled = false;
+        this.#promised.mayBeKilled = this.#wasJustKilled;
       },
     );
   }
@@ -168,6 +171,7 @@ export class User implements Party {
     begun: () => void = () => undefined,
   ): void {
     this.isWaiting = true;
+    this.#wasJustKilled = false;
     begun();
     let wasAnswered = true;
     const attempt = () =>

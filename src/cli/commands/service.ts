@@ -58,7 +58,7 @@ function registerLaunch(registrar: Registrar, group: Command): void {
       .option("--lifetime <seconds>", "stop and remove it after so long; -1: never", lifetime)
       .option("--queue <queue>", "queue, instead of the file's")
       .option("--save", "save it without starting it"),
-    "it is STABLE",
+    "it is STABLE, or finished if it is meant to end",
   );
   registrar.action<LaunchOptions>(command, "service", launch);
 }
@@ -179,7 +179,7 @@ function registerChanges(registrar: Registrar, group: Command): void {
       .command("start")
       .description("start a stopped or saved service")
       .argument("<name>", "name of the service"),
-    "it is STABLE",
+    "it is STABLE, or finished if it is meant to end",
   );
   registrar.action<WaitFlags>(start, "service", async (session, [name = ""], options) => {
     await change(session, name, options, STABLE, "starts", () => clientOf(session).start(name));

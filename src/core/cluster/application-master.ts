@@ -79,8 +79,11 @@ export function finishApplicationMaster(
   const application = cluster.applicationOf(attemptId);
   if (!application) return attemptNotFound(attemptId);
   if (isLive(application)) {
-    cluster.endApplication(application, { state: "FINISHED", ...request }, nowMs);
+    const end = { state: "FINISHED", masterUnaware: false, ...request } as const;
+    cluster.endApplication(application, end, nowMs);
     cluster.schedule(nowMs);
+  } else if (application.masterUnaware) {
+    cluster.applications.put({ ...application, masterUnaware: false });
   }
   return ok();
 }

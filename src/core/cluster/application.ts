@@ -61,6 +61,7 @@ export function submitApplication(
     finishedMs: null,
     nextContainer: 1,
     responseId: 0,
+    masterUnaware: false,
   });
   return ok({ applicationId, attemptId });
 }
@@ -74,7 +75,12 @@ export function forceKillApplication(
   const application = cluster.applications.get(applicationId);
   if (!application) return unknownApplication(applicationId);
   if (isLive(application)) {
-    const end = { state: "KILLED", finalStatus: "KILLED", diagnostics } as const;
+    const end = {
+      state: "KILLED",
+      finalStatus: "KILLED",
+      diagnostics,
+      masterUnaware: true,
+    } as const;
     cluster.endApplication(application, end, nowMs);
     cluster.schedule(nowMs);
   }

@@ -64,6 +64,8 @@ export type ApplicationRow = {
   readonly nextContainer: number;
   /** Number of the last allocate reply that told something new. */
   readonly responseId: number;
+  /** Ended behind its master's back, which has not answered to that yet. */
+  readonly masterUnaware: boolean;
 };
 
 export type AskRow = {
@@ -162,6 +164,11 @@ export class Cluster {
     (row) => row.applicationId,
     (row) => (isLive(row) ? "live" : undefined),
   );
+  readonly #unawareAttempts = new Index(
+    this.applications,
+    (row) => row.applicationId,
+    (row) => (row.masterUnaware ? row.attemptId : undefined),
+  );
 
   scheduler = new CapacityScheduler();
 
@@ -196,6 +203,11 @@ export class Cluster {
   applicationOf(attemptId: ApplicationAttemptId): ApplicationRow | undefined {
     const [applicationId] = this.applicationOfAttemptIndex.of(attemptId);
     return applicationId === undefined ? undefined : this.applications.get(applicationId);
+  }
+
+  /** Attempts whose masters have to be told to call allocate. */
+  attemptsWithNews(): readonly ApplicationAttemptId[] {
+    return [...this.newsOfAttempt.groups(), ...this.#unawareAttempts.groups()];
   }
 
   addApplication(row: ApplicationRow): void {
@@ -296,7 +308,7 @@ export class Cluster {
   /** Ends an application; what it still holds is cleaned up. */
   endApplication(
     application: ApplicationRow,
-    end: Pick<ApplicationRow, "state" | "finalStatus" | "diagnostics">,
+    end: Pick<ApplicationRow, "state" | "finalStatus" | "diagnostics" | "masterUnaware">,
     nowMs: number,
   ): void {
     for (const key of this.asksOfAttempt.of(application.attemptId)) this.asks.delete(key);

@@ -119,7 +119,10 @@ export type ShardRow = { readonly shard: string; readonly generation: number };
 export class Service {
   /** Why requests wait, as the ResourceManager said last. Not stored: asked for when needed. */
   pending: readonly PendingRequest[] = [];
-  /** The ResourceManager hinted that allocate has news. Not stored: it hints until it is heard. */
+  /**
+   * The ResourceManager hinted that allocate has news. Not stored: it hints until it has answered,
+   * and an answer that got lost is given again when it is asked for.
+   */
   newsWaiting = false;
 
   readonly service = new Table<ServiceRow>("service", (row) => row.key);
@@ -153,6 +156,11 @@ export class Service {
     (row) => row.name,
     (row) => row.state,
   );
+
+  /** After the rows were loaded: an answer may have been on its way, so there may be news. */
+  restore(): void {
+    this.newsWaiting = this.row?.registered ?? false;
+  }
 
   drain(): Change[] {
     return this.tables.flatMap((table) => table.drain());
