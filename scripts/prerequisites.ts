@@ -15,6 +15,9 @@ export type Prerequisite = {
 
 export const PREREQUISITES: readonly Prerequisite[] = [
   { command: "curl", debianPackage: "curl", usedBy: "the README's and the examples' commands" },
+  { command: "dig", debianPackage: "bind9-dnsutils", usedBy: "the tests of DNS" },
+  { command: "kdig", debianPackage: "knot-dnsutils", usedBy: "the tests of DNS" },
+  { command: "openssl", debianPackage: "openssl", usedBy: "the tests of DNS over HTTPS" },
 ];
 
 export function isAvailable(command: string): boolean {

@@ -6,6 +6,7 @@ import { Command, CommanderError, Option } from "commander";
 import { VERSION } from "../shared/version.ts";
 import { registerCluster } from "./commands/cluster.ts";
 import { registerContext } from "./commands/context.ts";
+import { registerDns } from "./commands/dns.ts";
 import { registerLogin } from "./commands/login.ts";
 import { registerNode, type StartNodeManager } from "./commands/node.ts";
 import { registerRegistry } from "./commands/registry.ts";
@@ -47,6 +48,7 @@ export async function main(
   registerService(registrar);
   registerNode(registrar, programs.startNodeManager);
   registerRegistry(registrar);
+  registerDns(registrar);
   registerLogin(registrar);
   registerContext(registrar);
   registerToken(registrar);

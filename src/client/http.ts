@@ -11,7 +11,12 @@ export interface Http {
    * Sends one request; `path` begins with `/` and is below the cluster's prefix. Answers the parsed
    * JSON, or undefined for an empty answer. A `TextBody` is sent as it is, anything else as JSON.
    */
-  request<T>(method: string, path: string, body?: unknown): Promise<T>;
+  request<T>(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers?: Readonly<Record<string, string>>,
+  ): Promise<T>;
 }
 
 export type HttpOptions = {
@@ -47,10 +52,15 @@ export function createHttp(options: HttpOptions): Http {
   const base = clusterUrl(options.url, options.cluster);
   const delaysMs = options.retryDelaysMs ?? RETRY_DELAYS_MS;
   return {
-    async request<T>(method: string, path: string, body?: unknown): Promise<T> {
+    async request<T>(
+      method: string,
+      path: string,
+      body?: unknown,
+      headers: Readonly<Record<string, string>> = {},
+    ): Promise<T> {
       for (let attempt = 0; ; attempt++) {
         try {
-          return (await send(options, base, { method, path, body })) as T;
+          return (await send(options, base, { method, path, body, headers })) as T;
         } catch (error) {
           const delayMs = delaysMs[attempt];
           if (method !== "GET" || delayMs === undefined || !mayPass(error)) throw error;
@@ -83,11 +93,16 @@ export function clusterUrl(url: string, cluster?: string): string {
   return cluster === undefined ? base : `${base}/clusters/${encodeURIComponent(cluster)}`;
 }
 
-type Request = { readonly method: string; readonly path: string; readonly body: unknown };
+type Request = {
+  readonly method: string;
+  readonly path: string;
+  readonly body: unknown;
+  readonly headers: Readonly<Record<string, string>>;
+};
 
 async function send(options: HttpOptions, base: string, request: Request): Promise<unknown> {
   const { method, path, body } = request;
-  const headers: Record<string, string> = { accept: "application/json" };
+  const headers: Record<string, string> = { ...request.headers, accept: "application/json" };
   if (options.token !== undefined) headers["authorization"] = `Bearer ${options.token}`;
   let payload: string | null = null;
   if (body instanceof TextBody) {

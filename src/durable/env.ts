@@ -1,4 +1,5 @@
 /** The bindings and settings of a deployment (wrangler.toml, secrets), as the objects see them. */
+import { DEFAULT_DOMAIN } from "../shared/dns.ts";
 import type { Registry } from "./registry.ts";
 import type { ResourceManager } from "./resource-manager.ts";
 import type { ResourceTracker } from "./resource-tracker.ts";
@@ -18,6 +19,10 @@ export type Env = {
   /** The deployment's clusters, separated by commas; "default" when not set. "*" is any: then
    * whoever can reach the Worker can make it create objects, which cost. */
   readonly SELVEDGE_CLUSTERS?: string;
+  /** Users who may write anywhere in the registry, separated by commas, beside administrators. */
+  readonly SELVEDGE_SYSTEM_ACCOUNTS?: string;
+  /** "authenticated": reading the registry over HTTP needs a user's token; else anybody reads. */
+  readonly SELVEDGE_REGISTRY_READERS?: string;
   /** DNS domain of the registry's names; "selvedge.internal" when not set. */
   readonly SELVEDGE_DOMAIN?: string;
 };
@@ -34,5 +39,12 @@ export function isClusterOf(env: Env): (name: string) => boolean {
 }
 
 export function domainOf(env: Env): string {
-  return env.SELVEDGE_DOMAIN ?? "selvedge.internal";
+  const domain = (env.SELVEDGE_DOMAIN ?? "").trim().toLowerCase().replace(/\.$/, "");
+  return domain === "" ? DEFAULT_DOMAIN : domain;
+}
+
+/** Anything but "anybody" and nothing at all is taken for a wish to close, and closes. */
+export function registryReaders(env: Env): "anybody" | "authenticated" {
+  const setting = env.SELVEDGE_REGISTRY_READERS ?? "anybody";
+  return setting === "anybody" ? "anybody" : "authenticated";
 }

@@ -4,43 +4,66 @@
  * leaves the object only after its writes are durable. Nothing wakes it by itself.
  */
 import { DurableObject } from "cloudflare:workers";
-import {
-  bind,
-  deletePath,
-  exists,
-  list,
-  mknode,
-  purge,
-  resolve,
-  stat,
-  transact,
-  view,
-} from "../core/registry/registry.ts";
-import type { Reply } from "../shared/errors.ts";
+import { getAcl } from "../core/registry/acl.ts";
+import { resolveName } from "../core/registry/dns.ts";
+import { find } from "../core/registry/find.ts";
+import { readChildren, readSubtree } from "../core/registry/pages.ts";
+import { exists, list, resolve, stat, view } from "../core/registry/registry.ts";
+import { COST, RegistryThrottle } from "../core/registry/throttle.ts";
+import { bind, deletePath, mknode, purge, transact, write } from "../core/registry/writes.ts";
+import type { DnsAnswer, DnsQuestion, RegistryNames } from "../shared/dns.ts";
+import { ok, type Reply } from "../shared/errors.ts";
 import { LIMITS } from "../shared/limits.ts";
 import type {
   BindFlags,
+  BindResult,
+  ListPage,
   PersistencePolicy,
+  PurgePolicy,
+  RegistryAcl,
   RegistryNodeView,
   RegistryOperation,
   RegistryOperations,
   RegistryPurge,
+  RegistrySession,
+  RegistryWrite,
+  RegistryWriteResult,
+  RegistryWriter,
 } from "../shared/protocol/registry-operations.ts";
+import type {
+  RegistryChildrenPage,
+  RegistryFindPage,
+  RegistryPage,
+  RegistryQuery,
+  RegistryReader,
+  RegistryReaderId,
+  RegistrySubtreePage,
+} from "../shared/protocol/registry-reader.ts";
 import type { RegistryPathStatus, ServiceRecord } from "../shared/registry.ts";
+import type { Env } from "./env.ts";
+import { proveAccess, systemAccountsOf } from "./registry-access.ts";
+import { RegistryWatchers } from "./registry-watch.ts";
+import { SqliteNameIndex } from "./store/registry-names.ts";
 import { migrateRegistryStore, SqliteRegistryTree } from "./store/registry-store.ts";
 
-/** It needs nothing of its environment. */
-type RegistryEnv = object;
+type RegistryEnv = Pick<Env, "SELVEDGE_SYSTEM_ACCOUNTS">;
 
 export class Registry
   extends DurableObject<RegistryEnv>
-  implements RegistryOperations, RegistryPurge
+  implements RegistryNames, RegistryOperations, RegistryWriter, RegistryPurge, RegistryReader
 {
   readonly #tree: SqliteRegistryTree;
+  readonly #throttle = new RegistryThrottle();
+  readonly #watchers: RegistryWatchers;
+  readonly #names: SqliteNameIndex;
+  readonly #systemAccounts: ReadonlySet<string>;
 
   constructor(context: DurableObjectState, env: RegistryEnv) {
     super(context, env);
+    this.#systemAccounts = systemAccountsOf(env.SELVEDGE_SYSTEM_ACCOUNTS);
     this.#tree = new SqliteRegistryTree(context.storage);
+    this.#watchers = new RegistryWatchers(context, this.#tree, this.#tree.journal);
+    this.#names = new SqliteNameIndex(context.storage);
     context.blockConcurrencyWhile(async () => migrateRegistryStore(context.storage, Date.now()));
   }
 
@@ -48,8 +71,12 @@ export class Registry
     return logged("mknode", path, mknode(this.#tree, path, createParents, Date.now()));
   }
 
-  async bind(path: string, record: ServiceRecord, flags: BindFlags): Promise<Reply<undefined>> {
+  async bind(path: string, record: ServiceRecord, flags: BindFlags): Promise<Reply<BindResult>> {
     return logged("bind", path, bind(this.#tree, path, record, flags, Date.now()));
+  }
+
+  async resolveName(question: DnsQuestion, domain: string): Promise<DnsAnswer> {
+    return resolveName(this.#names, question, domain, Date.now());
   }
 
   async resolve(path: string): Promise<Reply<ServiceRecord>> {
@@ -64,27 +91,114 @@ export class Registry
     return exists(this.#tree, path);
   }
 
-  async list(path: string): Promise<Reply<readonly string[]>> {
-    return list(this.#tree, path);
+  async list(path: string, page?: ListPage): Promise<Reply<readonly string[]>> {
+    return list(this.#tree, path, page);
   }
 
   async delete(path: string, recursive: boolean): Promise<Reply<undefined>> {
     return logged("delete", path, deletePath(this.#tree, path, recursive));
   }
 
-  async transact(operations: readonly RegistryOperation[]): Promise<Reply<undefined>> {
-    const reply = transact(this.#tree, operations, Date.now());
+  async transact(
+    operations: readonly RegistryOperation[],
+    user?: string,
+  ): Promise<Reply<undefined>> {
+    const reply = transact(this.#tree, operations, Date.now(), user);
     return logged("transact", operations[0]?.path ?? "", reply, { operations: operations.length });
+  }
+
+  /** Passwords are checked first, which waits; what is then decided is decided in one turn. */
+  async write(
+    session: RegistrySession,
+    writes: readonly RegistryWrite[],
+  ): Promise<Reply<readonly RegistryWriteResult[]>> {
+    const access = await proveAccess(this.#tree, session, writes, this.#systemAccounts);
+    // Slowed down is only who has shown who it is: nobody can use up another's share.
+    const paths = new Set(writes.map(({ path }) => path));
+    const slowed = access.ok ? this.#throttle.write(session, paths, Date.now()) : ok();
+    if (!slowed.ok) return logged("write", writes[0]?.path ?? "", slowed);
+    const reply = access.ok ? write(this.#tree, writes, access.value, Date.now()) : access;
+    const more = { operations: writes.length, caller: session.caller.kind };
+    return logged("write", writes[0]?.path ?? "", reply, more);
+  }
+
+  async getAcl(session: RegistrySession, path: string): Promise<Reply<RegistryAcl>> {
+    const asked: RegistryWrite = { op: "set-acl", path, add: [], remove: [] };
+    const access = await proveAccess(this.#tree, session, [asked], this.#systemAccounts);
+    return access.ok ? getAcl(this.#tree, path, access.value) : access;
   }
 
   async view(path: string): Promise<Reply<RegistryNodeView>> {
     return view(this.#tree, path);
   }
 
-  async purge(yarnId: string, persistence: PersistencePolicy): Promise<Reply<number>> {
-    const reply = purge(this.#tree, { yarnId, persistence });
+  async purge(
+    yarnId: string,
+    persistence: PersistencePolicy,
+    policy?: PurgePolicy,
+  ): Promise<Reply<number>> {
+    const reply = purge(this.#tree, { yarnId, persistence }, policy);
     const purged = reply.ok ? reply.value : 0;
     return logged("purge", "", reply, { yarnId, persistence, purged });
+  }
+
+  // --- readers from outside ----------------------------------------------------------------------
+
+  async readNode(path: string, reader: RegistryReaderId): Promise<Reply<RegistryNodeView>> {
+    return this.#read(reader, path, COST.read, () => view(this.#tree, path));
+  }
+
+  async readChildren(
+    path: string,
+    page: RegistryPage,
+    reader: RegistryReaderId,
+  ): Promise<Reply<RegistryChildrenPage>> {
+    return this.#read(reader, path, COST.read, () => readChildren(this.#tree, path, page));
+  }
+
+  async readSubtree(
+    path: string,
+    depth: number,
+    page: RegistryPage,
+    reader: RegistryReaderId,
+  ): Promise<Reply<RegistrySubtreePage>> {
+    return this.#read(reader, path, COST.search, () => readSubtree(this.#tree, path, depth, page));
+  }
+
+  async find(
+    path: string,
+    query: RegistryQuery,
+    page: RegistryPage,
+    reader: RegistryReaderId,
+  ): Promise<Reply<RegistryFindPage>> {
+    return this.#read(reader, path, COST.search, () => find(this.#tree, path, query, page));
+  }
+
+  #read<Value>(
+    reader: RegistryReaderId,
+    path: string,
+    cost: number,
+    work: () => Reply<Value>,
+  ): Reply<Value> {
+    const allowed = this.#throttle.read(reader, path, cost, Date.now());
+    return allowed.ok ? work() : allowed;
+  }
+
+  /** The Worker opens a watch (registry-watch.ts). */
+  override async fetch(request: Request): Promise<Response> {
+    const { searchParams } = new URL(request.url);
+    const path = searchParams.get("path") ?? "";
+    const reader = searchParams.get("reader");
+    const allowed = this.#throttle.read(reader, path, COST.watch, Date.now());
+    return allowed.ok ? this.#watchers.open(searchParams) : Response.json(allowed);
+  }
+
+  override async webSocketClose(socket: WebSocket): Promise<void> {
+    this.#watchers.forget(socket);
+  }
+
+  override async webSocketError(socket: WebSocket): Promise<void> {
+    this.#watchers.forget(socket);
   }
 }
 

@@ -27,6 +27,8 @@ export type Failure = {
   readonly reason?: string;
   /** Every single finding of a validation, with the path of the field (`components[0].resource.cpus`). */
   readonly findings?: readonly Finding[];
+  /** When asking again may help, from now. */
+  readonly retryAfterMs?: number;
 };
 
 export type Finding = { readonly path: string; readonly message: string };

@@ -73,4 +73,44 @@ export const LIMITS = {
   attributeDepthMax: 8,
   /** One transaction: with small records about 1 MB of RPC, and tens of milliseconds of SQLite. */
   registryOperationsPerTransactionMax: 1_000,
+  /** Names in one page of a list: about 64 KB. */
+  registryListPageMax: 1_000,
+  /** Nodes that a recursive delete looks at one by one: only for those whose rights stand in ACLs. */
+  registryRecursiveDeleteNodesMax: 1_000,
+  /** Entries of one node's ACL: it is read with the node. */
+  aclEntriesPerNodeMax: 32,
+  /** Accessors that one request may carry, and digests that it may make the registry check: each
+   * costs about 5 ms of the one object that serves the cluster's registry. */
+  registryAccessorsPerRequestMax: 4,
+  registryDigestChecksPerRequestMax: 8,
+  accessorIdLengthMax: 64,
+  /** Shorter ones could be tried out; programs make them, nobody types them. */
+  accessorPasswordLengthMin: 8,
+  accessorPasswordLengthMax: 128,
+
+  /** A page of children, nodes or matches when nothing is said, and at most. */
+  registryPageDefault: 100,
+  registryPageMax: 1_000,
+  /** Characters of records in one page; the record that crosses it is the last. An RPC holds 32 MB. */
+  registryPageBytesMax: 4_194_304,
+  /** Nodes that one page of a search without index looks at: about 10 ms of the object. */
+  registryFindScanMax: 2_000,
+  /** A search text; longer ones are found by reading. */
+  registryFindTextLengthMax: 256,
+  /** Watches of one registry. The platform's maximum is 32,768, and each takes about 70 KB. */
+  registryWatchersMax: 10_000,
+  /** Transactions whose changes are kept for watchers that come back: hours, or one busy minute. */
+  registryChangesKept: 4_096,
+  /** Changes of one transaction in one stored row of at most 2 MB; more take several numbers. */
+  registryChangesPerSequenceMax: 1_000,
+  /** What is caught up at once, or waits for one slow watcher; beyond it the watcher reads anew. */
+  registryWatchBufferMax: 1_048_576,
+  /** A long poll; proxies and clients give up after 30 s. */
+  registryPollWaitMsMax: 25_000,
+
+  /** A query with EDNS and padding has some hundred bytes; browsers' and resolvers' are below 512. */
+  dnsQueryBytesMax: 4_096,
+  /** Of each section of an answer, the first by path. A client connects to one of them; whoever
+   * wants all of a component's containers lists them in the registry. */
+  dnsRecordsPerAnswerMax: 64,
 } as const;

@@ -36,6 +36,8 @@ export type RegistryPathStatus = {
   /** Bytes of the record's JSON; 0 for a node without record. */
   readonly size: number;
   readonly children: number;
+  /** Rises with every change of the record; 0 for a node without one. `bind` can depend on it. */
+  readonly version: number;
 };
 
 /** An endpoint as JSON. Readers that know only the seed's documents look for `protocol`. */
@@ -72,6 +74,40 @@ export function formatServiceRecordForReaders(record: ServiceRecord): ServiceRec
     internal: record.internal.map(both),
     ...record.attributes,
   };
+}
+
+/**
+ * As Hadoop's Java class reads it without loss and would write it itself: attributes are texts,
+ * nested ones as Java prints lists and maps, and those that are null are left out, because Java
+ * cannot read them (facts/registry-dns.md §2.1).
+ */
+export function formatServiceRecordStrict(record: ServiceRecord): ServiceRecordDocument {
+  const texts = Object.entries(record.attributes)
+    .filter(([, value]) => value !== null)
+    .map(([name, value]) => [name, javaText(value)]);
+  return {
+    ...fixedFields(record),
+    external: record.external,
+    internal: record.internal,
+    ...Object.fromEntries(texts),
+  };
+}
+
+function javaText(value: JsonValue): string {
+  if (typeof value === "number") return javaNumber(value);
+  if (typeof value !== "object" || value === null) return String(value);
+  if (Array.isArray(value)) return `[${value.map(javaText).join(", ")}]`;
+  const fields = Object.entries(value).map(([name, inner]) => `${name}=${javaText(inner)}`);
+  return `{${fields.join(", ")}}`;
+}
+
+/** Java's Double.toString beyond the integers: `1.0E21`, `1.5E-4`, `1.23456785E7`. */
+function javaNumber(value: number): string {
+  const size = Math.abs(value);
+  if (Number.isInteger(value) && size < 1e21) return String(value);
+  if (size >= 1e-3 && size < 1e7) return String(value);
+  const [mantissa = "", exponent = ""] = value.toExponential().split("e");
+  return `${mantissa.includes(".") ? mantissa : `${mantissa}.0`}E${Number(exponent)}`;
 }
 
 function fixedFields({ type, description }: ServiceRecord) {

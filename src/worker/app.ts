@@ -6,6 +6,7 @@
 import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { getPath } from "hono/utils/url";
+import { DNS_QUERY_PATH } from "../shared/dns.ts";
 import { fail } from "../shared/errors.ts";
 import { LIMITS } from "../shared/limits.ts";
 import { DEFAULT_CLUSTER, isClusterName } from "../shared/names.ts";
@@ -15,9 +16,11 @@ import { describeApi } from "./openapi.ts";
 import { problem, STATUS, SWITCHING_PROTOCOLS } from "./problem.ts";
 import type { AppEnv, Connect, Settings } from "./protocols.ts";
 import { clusterEndpoints, clusterNotFound } from "./routes/cluster.ts";
+import { dnsRoutes } from "./routes/dns.ts";
 import { healthEndpoints } from "./routes/health.ts";
 import { nodeEndpoints } from "./routes/nodes.ts";
 import { registryRoutes } from "./routes/registry.ts";
+import { registryOperationEndpoints } from "./routes/registry-operations.ts";
 import { securityEndpoints } from "./routes/security.ts";
 import { serviceEndpoints } from "./routes/services.ts";
 
@@ -28,6 +31,7 @@ export const ENDPOINTS: readonly Endpoint[] = [
   ...serviceEndpoints,
   ...clusterEndpoints,
   ...nodeEndpoints,
+  ...registryOperationEndpoints,
 ];
 
 /** What docs/openapi.json holds. */
@@ -53,6 +57,16 @@ export function createApp(connect: Connect, settings: Settings): Hono<AppEnv> {
   app.route(
     "/registry/v1",
     registryRoutes((c: Context<AppEnv>) => c.var.protocols),
+  );
+  app.route(
+    DNS_QUERY_PATH,
+    dnsRoutes(
+      ({ var: { cluster, protocols } }: Context<AppEnv>) => ({
+        cluster,
+        registry: protocols.registry,
+      }),
+      settings.domain,
+    ),
   );
   app.notFound(answerNotFound);
   app.onError(answerError);
@@ -103,7 +117,8 @@ const addHeaders: MiddlewareHandler<AppEnv> = async (c, next) => {
   c.set("requestId", REQUEST_ID.test(given) ? given : crypto.randomUUID());
   c.set("caller", null);
   await next();
-  if (isWrite(c.req.method)) audit(c);
+  // A DNS query is no write, however it is sent.
+  if (isWrite(c.req.method) && c.req.path !== DNS_QUERY_PATH) audit(c);
   if (c.res.status === SWITCHING_PROTOCOLS) return;
   const { headers } = c.res;
   headers.set("X-Request-Id", c.var.requestId);
@@ -120,6 +135,7 @@ function audit(c: Context<AppEnv>): void {
     event: "audit",
     user: caller?.kind === "user" ? caller.user : null,
     ...(caller?.kind === "node" ? { nodeId: caller.nodeId } : {}),
+    ...(caller?.kind === "container" ? { containerId: caller.containerId } : {}),
     cluster,
     method: c.req.method,
     path: c.req.path.slice(0, 512),

@@ -7,15 +7,20 @@ import type { Context, MiddlewareHandler } from "hono";
 import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from "jose";
 import * as z from "zod";
 import { type Failure, fail, ok, type Reply } from "../shared/errors.ts";
-import { isNodeId } from "../shared/ids.ts";
+import { isContainerId, isNodeId } from "../shared/ids.ts";
+import { LIMITS } from "../shared/limits.ts";
 import { DEFAULT_CLUSTER, isUserName, userNameSchema } from "../shared/names.ts";
 import { tokenIssuer } from "../shared/protocol/application-client.ts";
+import { ACCESSOR_HEADER } from "../shared/registry-accessor.ts";
 import { problem } from "./problem.ts";
 import type { AppEnv, Caller, Settings } from "./protocols.ts";
 import { VerificationKeys } from "./verification-keys.ts";
 
-/** Who may use a path; all but `public` and `admin` are also the tokens' audiences. */
-export type Access = "public" | "user" | "admin" | "node" | "node-join";
+/**
+ * Who may use a path; all but `public` and `admin` are also the tokens' audiences. `registry` is for
+ * users as well, and for whoever shows accessors of the registry and no token.
+ */
+export type Access = "public" | "user" | "admin" | "node" | "node-join" | "registry";
 
 export const CLAIM_PATH = "/ws/v1/security/claim";
 
@@ -23,8 +28,11 @@ const ACCESS: readonly (readonly [methods: string, path: RegExp, access: Access]
   ["GET HEAD", /^\/healthz$/, "public"],
   ["GET HEAD", /^\/openapi\.json$/, "public"],
   ["GET HEAD OPTIONS", /^\/registry\/v1(?:\/|$)/, "public"],
+  ["GET HEAD POST OPTIONS", /^\/dns-query$/, "public"],
   ["POST", /^\/ws\/v1\/security\/claim$/, "public"],
   ["POST", /^\/ws\/v1\/security\/join-tokens$/, "admin"],
+  ["POST", /^\/ws\/v1\/registry-operations\/purge$/, "admin"],
+  ["POST", /^\/ws\/v1\/registry-operations\//, "registry"],
   ["POST", /^\/ws\/v1\/node\/join$/, "node-join"],
   ["GET POST", /^\/ws\/v1\/node\//, "node"],
 ];
@@ -33,6 +41,13 @@ const ACCESS: readonly (readonly [methods: string, path: RegExp, access: Access]
 export function accessOf(method: string, path: string): Access {
   const rule = ACCESS.find(([methods, at]) => methods.split(" ").includes(method) && at.test(path));
   return rule?.[2] ?? "user";
+}
+
+/** The table, and what this deployment has closed beyond it. A preflight never has a token. */
+function accessUnder(settings: Settings, method: string, path: string): Access {
+  const isReading = /^\/(?:registry\/v1(?:\/|$)|dns-query$)/.test(path) && method !== "OPTIONS";
+  const isClosed = isReading && settings.registryReaders === "authenticated";
+  return isClosed ? "user" : accessOf(method, path);
 }
 
 export function isWrite(method: string): boolean {
@@ -48,7 +63,7 @@ export function authenticate(settings: Settings): MiddlewareHandler<AppEnv> {
   const claimed = new Set<string>();
 
   return async (c, next) => {
-    const access = accessOf(c.req.method, c.req.path);
+    const access = accessUnder(settings, c.req.method, c.req.path);
     if (access === "public") {
       await next();
       if (c.req.path === CLAIM_PATH && c.res.ok) keys.forget(c.var.cluster);
@@ -131,16 +146,22 @@ async function identify(
   keys: VerificationKeys,
   settings: Settings,
 ): Promise<Reply<Caller>> {
-  const audience = access === "admin" ? "user" : access;
+  const wanted = access === "admin" ? "user" : access;
   const header = c.req.header("authorization");
   if (header === undefined) {
-    const developer = audience === "user" ? pseudoAuthenticated(c, settings) : null;
-    return developer ? ok(developer) : unauthenticated(c, "this request needs a token");
+    const isForUsers = wanted === "user" || wanted === "registry";
+    const developer = isForUsers ? pseudoAuthenticated(c, settings) : null;
+    if (developer) return ok(developer);
+    const hasAccessor = c.req.header(ACCESSOR_HEADER) !== undefined;
+    if (wanted === "registry" && hasAccessor) return ok({ kind: "registry-accessor" });
+    return unauthenticated(c, "this request needs a token");
   }
   const token = header.length <= TOKEN_LENGTH_MAX ? BEARER.exec(header)?.[1] : undefined;
   if (token === undefined) return unauthenticated(c, "the Authorization header holds no token");
   const claims = await verify(c, token, keys);
   if (!claims.ok) return claims;
+  const isUserOfRegistry = wanted === "registry" && claims.value.aud === "user";
+  const audience = isUserOfRegistry ? "user" : wanted;
   if (claims.value.aud !== audience) {
     return unauthenticated(
       c,
@@ -193,11 +214,16 @@ function readUnverified(token: string): { readonly kid: string; readonly issuer:
 const expiry = z.number().transform((seconds) => seconds * 1_000);
 const userClaims = z.object({ sub: userNameSchema, role: z.enum(["admin", "user"]), exp: expiry });
 const nodeClaims = z.object({ sub: z.string().refine(isNodeId) });
+/** `RegistryTokenClaims`, beside `aud`. */
+const registryClaims = z.object({
+  sub: z.string().refine(isContainerId),
+  path: z.string().min(1).max(LIMITS.registryPathLengthMax),
+});
 const joinClaims = z.object({ jti: z.string().min(1).max(64) });
 
 function callerOf(
   c: Context<AppEnv>,
-  audience: "user" | "node" | "node-join",
+  audience: Exclude<Access, "public" | "admin">,
   claims: JWTPayload,
 ): Reply<Caller> {
   if (audience === "user") {
@@ -208,6 +234,9 @@ function callerOf(
   } else if (audience === "node") {
     const { success, data } = nodeClaims.safeParse(claims);
     if (success) return ok({ kind: "node", nodeId: data.sub });
+  } else if (audience === "registry") {
+    const { success, data } = registryClaims.safeParse(claims);
+    if (success) return ok({ kind: "container", containerId: data.sub, path: data.path });
   } else {
     const { success, data } = joinClaims.safeParse(claims);
     if (success) return ok({ kind: "node-join", jti: data.jti });

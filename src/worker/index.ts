@@ -2,10 +2,18 @@
  * The Worker's entry: binds the protocols that routes speak to Durable Object stubs, and exports
  * the objects' classes for the runtime. The only file of the edge that knows the platform.
  */
-import { type Env, isClusterOf, trackerShards } from "../durable/env.ts";
+import { domainOf, type Env, isClusterOf, registryReaders, trackerShards } from "../durable/env.ts";
 import { serviceMasterName, trackerName } from "../durable/names.ts";
+import type { Registry } from "../durable/registry.ts";
+import { watchUrl } from "../durable/registry-watch.ts";
 import { NODE_ID_HEADER } from "../durable/resource-tracker.ts";
+import { ok, type Reply } from "../shared/errors.ts";
 import type { NodeId } from "../shared/ids.ts";
+import type {
+  RegistryReaderId,
+  RegistryWatchListener,
+  RegistryWatchMessage,
+} from "../shared/protocol/registry-reader.ts";
 import { shardOf } from "../shared/shard.ts";
 import { createApp } from "./app.ts";
 import type { Connect, Settings } from "./protocols.ts";
@@ -32,12 +40,51 @@ function connectTo(env: Env): Connect {
         readLog: (request) => tracker(request.nodeId).readLog(request),
       },
       registry: env.REGISTRY.getByName(cluster),
+      registryWatch: {
+        watch: (...watch) => watchRegistry(env.REGISTRY.getByName(cluster), ...watch),
+      },
     };
   };
 }
 
+/** The socket of one watch, as the protocol has it. */
+async function watchRegistry(
+  registry: DurableObjectStub<Registry>,
+  path: string,
+  after: number | null,
+  reader: RegistryReaderId,
+  listener: RegistryWatchListener,
+): Promise<Reply<{ close(): void }>> {
+  const headers = { upgrade: "websocket" };
+  const response = await registry.fetch(watchUrl(path, after, reader), { headers });
+  const { webSocket } = response;
+  if (webSocket === null) return response.json();
+  webSocket.addEventListener("message", ({ data }) => {
+    listener.message(JSON.parse(String(data)) as RegistryWatchMessage);
+  });
+  let isOpen = true;
+  const ended = () => {
+    if (isOpen) listener.closed();
+    isOpen = false;
+  };
+  webSocket.addEventListener("close", ended);
+  webSocket.addEventListener("error", ended);
+  webSocket.accept();
+  return ok({
+    close() {
+      isOpen = false;
+      webSocket.close();
+    },
+  });
+}
+
 function settingsOf(env: Env): Settings {
-  return { isCluster: isClusterOf(env), development: env.SELVEDGE_DEVELOPMENT === "true" };
+  return {
+    isCluster: isClusterOf(env),
+    domain: domainOf(env),
+    development: env.SELVEDGE_DEVELOPMENT === "true",
+    registryReaders: registryReaders(env),
+  };
 }
 
 /** One app for the isolate's life: bindings never change under it. */

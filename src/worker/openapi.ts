@@ -8,28 +8,10 @@ import { accessOf } from "./auth.ts";
 import type { AnswerSpecification, Endpoint } from "./endpoint.ts";
 import { problemSchema } from "./openapi-schemas.ts";
 import { SUCCESS } from "./problem.ts";
+import { REGISTRY_ANSWERS, registryOperation } from "./registry-openapi.ts";
 
 type JsonSchema = Readonly<Record<string, unknown>>;
 type Schemas = Record<string, JsonSchema>;
-
-/** What the registry's own routes answer; they are not made of endpoints. */
-const REGISTRY_PATH = {
-  get: {
-    tags: ["Registry"],
-    summary: "A node of the registry: its status, its record, and the names of its children",
-    security: [],
-    parameters: [
-      {
-        name: "path",
-        in: "path",
-        required: true,
-        description: "Path elements, separated by slashes; empty for the root.",
-        schema: { type: "string" },
-      },
-    ],
-    responses: { [SUCCESS.OK]: { description: "The node" }, default: problemReference() },
-  },
-};
 
 const MEDIA_TYPES = {
   json: ["application/json"],
@@ -46,7 +28,10 @@ export function describeApi(endpoints: readonly Endpoint[]) {
     paths[path] = operations;
     operations[each.method] = describeOperation(each, schemas);
   }
-  paths["/registry/v1/{path}"] = REGISTRY_PATH;
+  const registryAnswers = REGISTRY_ANSWERS.map((answer) => describeSchema(answer, schemas));
+  paths["/registry/v1/{path}"] = {
+    get: registryOperation(registryAnswers, problemReference(), SUCCESS.OK),
+  };
   const problem = describeSchema(problemSchema, schemas);
   return {
     openapi: "3.1.0",

@@ -26,6 +26,8 @@ export const STATUS = {
 /** Failures of HTTP itself, for which HTTP has a status of its own; the key is `Failure.reason`. */
 export const STATUS_OF_REASON = {
   MethodNotAllowed: 405,
+  NotAcceptable: 406,
+  VersionMismatch: 412,
   RequestBodyTooLarge: 413,
   UnsupportedMediaType: 415,
   UpgradeRequired: 426,
@@ -77,6 +79,9 @@ export function problem(c: Context, failure: Failure): Response {
   const headers = new Headers({ "Content-Type": "application/problem+json" });
   if (failure.code === "UNAUTHENTICATED")
     headers.set("WWW-Authenticate", 'Bearer realm="selvedge"');
+  if (failure.retryAfterMs !== undefined) {
+    headers.set("Retry-After", String(Math.ceil(failure.retryAfterMs / 1_000)));
+  }
   return new Response(JSON.stringify(body), { status, headers });
 }
 

@@ -2,15 +2,21 @@
  * What the edge is connected to. Routes see these protocols and never a Durable Object: the Worker's
  * entry binds them to stubs, tests bind them to fakes. Everything here belongs to one cluster.
  */
+import type { RegistryNames } from "../shared/dns.ts";
 import type { Reply } from "../shared/errors.ts";
-import type { NodeId } from "../shared/ids.ts";
+import type { ContainerId, NodeId } from "../shared/ids.ts";
 import type {
   ApplicationClientProtocol,
   ClusterSecurity,
   Principal,
 } from "../shared/protocol/application-client.ts";
 import type { LogReader } from "../shared/protocol/container-management.ts";
-import type { RegistryOperations } from "../shared/protocol/registry-operations.ts";
+import type {
+  RegistryOperations,
+  RegistryPurge,
+  RegistryWriter,
+} from "../shared/protocol/registry-operations.ts";
+import type { RegistryReader, RegistryWatch } from "../shared/protocol/registry-reader.ts";
 import type { AgentMessage, NodeHeartbeatResponse } from "../shared/protocol/resource-tracker.ts";
 import type { ServiceProtocol } from "../shared/protocol/service.ts";
 
@@ -29,7 +35,12 @@ export type Protocols = {
   readonly resourceManager: ApplicationClientProtocol & ClusterSecurity;
   serviceMaster(user: string, service: string): ServiceProtocol;
   readonly nodes: NodeConnections;
-  readonly registry: RegistryOperations;
+  readonly registry: RegistryNames &
+    RegistryOperations &
+    RegistryWriter &
+    RegistryPurge &
+    RegistryReader;
+  readonly registryWatch: RegistryWatch;
 };
 
 /** Must be cheap and do no I/O: it is called for every request. */
@@ -38,8 +49,12 @@ export type Connect = (cluster: string) => Protocols;
 export type Settings = {
   /** Clusters that exist. A request for any other makes no object, which would cost its owner. */
   readonly isCluster: (name: string) => boolean;
+  /** Zone of the registry's DNS names; lower case, without a dot at its end. */
+  readonly domain: string;
   /** Accepts Hadoop's `?user.name=` from the machine itself. Never set in a deployment. */
   readonly development: boolean;
+  /** Who reads the registry: anybody, or only users with a token. */
+  readonly registryReaders: "anybody" | "authenticated";
 };
 
 /** Who calls, after authentication. */
@@ -50,6 +65,10 @@ export type Caller =
       readonly expiresMs: number | null;
     })
   | { readonly kind: "node"; readonly nodeId: NodeId }
+  /** A container with its registry credential. */
+  | { readonly kind: "container"; readonly containerId: ContainerId; readonly path: string }
+  /** Shows accessors of the registry and no token; the registry judges them. */
+  | { readonly kind: "registry-accessor" }
   | { readonly kind: "node-join"; readonly jti: string };
 
 /** Hono's environment of every route: what the middleware has found out by then. */

@@ -3,4 +3,6 @@ import { describeRegistry } from "../support/registry-contract.ts";
 
 /** A clock that never shows the same time twice. */
 let nowMs = 0;
-describeRegistry("the registry over a Map", () => mapRegistry(() => ++nowMs));
+describeRegistry("[RG1] [RG2] [RG3] [RG11] the registry over a Map", () =>
+  mapRegistry(() => ++nowMs),
+);

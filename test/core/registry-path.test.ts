@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { LIMITS } from "../../src/shared/limits.ts";
 import {
   componentPath,
   homePathForUser,
@@ -8,9 +9,8 @@ import {
   parentOf,
   parsePath,
   servicePath,
-} from "../../src/core/registry/path.ts";
-import { userPathElement } from "../../src/core/registry/user-name.ts";
-import { LIMITS } from "../../src/shared/limits.ts";
+} from "../../src/shared/registry-path.ts";
+import { userPathElement } from "../../src/shared/registry-user-name.ts";
 import { expectOk, outcomeOf } from "../support/registry-contract.ts";
 
 const BAD_PATH = "INVALID_ARGUMENT InvalidPathnameException";

@@ -21,7 +21,7 @@ let count = 0;
 const open = () => registries.getByName(`cluster-${++count}`);
 const DEMO = "/users/joe/org-apache-hbase/demo1";
 
-describeRegistry("the registry over SQLite", open);
+describeRegistry("[RG1] [RG2] [RG3] [RG11] the registry over SQLite", open);
 
 describe("a registry that is evicted", () => {
   it("still has the record whose bind was acknowledged", async () => {
@@ -104,7 +104,7 @@ describe("the store", () => {
     expect(plans.filter((detail) => /SCAN|TEMP B-TREE/.test(detail))).toEqual([]);
   });
 
-  it("writes one row for a node, and none for a record that it has already", async () => {
+  it("[RG26] writes one row for a node and one for its watchers, and none for a record that it has already", async () => {
     const registry = open();
     const rowsWritten = (work: (instance: Registry) => Promise<unknown>) =>
       runInDurableObject(registry, async (instance, { storage }) => {
@@ -114,7 +114,7 @@ describe("the store", () => {
       });
     const bind = (instance: Registry) =>
       instance.bind("/services/hdfs", recordNamed("hdfs"), { overwrite: true });
-    expect(await rowsWritten(bind)).toBe(1);
+    expect(await rowsWritten(bind)).toBe(2);
     expect(await rowsWritten(bind)).toBe(0);
   });
 

@@ -1,5 +1,6 @@
 /** The registry: the real rules over a tree in memory that no crash can touch. */
-import { createSystemPaths, transact } from "../../src/core/registry/registry.ts";
+import { createSystemPaths } from "../../src/core/registry/registry.ts";
+import { transact } from "../../src/core/registry/writes.ts";
 import type { RegistryOperation } from "../../src/shared/protocol/registry-operations.ts";
 import { MapRegistryTree } from "../support/map-registry.ts";
 import type { Party } from "./network.ts";
@@ -34,7 +35,8 @@ export class SimulatedRegistry implements Party {
     const visit = (at: string) => {
       const record = this.#tree.get(at)?.record;
       if (record != null) records.set(at, record);
-      for (const child of this.#tree.children(at)) visit(at === "/" ? `/${child}` : `${at}/${child}`);
+      for (const child of this.#tree.children(at))
+        visit(at === "/" ? `/${child}` : `${at}/${child}`);
     };
     if (this.#tree.get(path)) visit(path);
     return records;

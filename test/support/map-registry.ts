@@ -2,47 +2,76 @@
  * The registry without a runtime: the same rules over a Map. Tests of the edge and of other parts
  * use it as a real registry; the contract suite holds it and the SQLite one to the same behaviour.
  */
-import { lastElement, parentOf, type RegistryPath } from "../../src/core/registry/path.ts";
+
+import { getAcl } from "../../src/core/registry/acl.ts";
+import { changeOf, type StoredChange } from "../../src/core/registry/changes.ts";
+import { resolveName } from "../../src/core/registry/dns.ts";
 import {
-  bind,
+  isAtOrBelow,
+  type RegistryIndex,
+  readStoredRecord,
+  termsOf,
+} from "../../src/core/registry/find.ts";
+import {
   createSystemPaths,
-  deletePath,
   exists,
   list,
-  mknode,
-  purge,
   resolve,
   stat,
-  transact,
   view,
 } from "../../src/core/registry/registry.ts";
 import type { BoundTo, RegistryNode, RegistryTree } from "../../src/core/registry/tree.ts";
+import {
+  bind,
+  deletePath,
+  mknode,
+  purge,
+  transact,
+  write,
+} from "../../src/core/registry/writes.ts";
+import { proveAccess } from "../../src/durable/registry-access.ts";
+import type { RegistryNames } from "../../src/shared/dns.ts";
 import type { Reply } from "../../src/shared/errors.ts";
 import type {
+  ListPage,
   RegistryOperations,
   RegistryPurge,
+  RegistryWrite,
+  RegistryWriter,
 } from "../../src/shared/protocol/registry-operations.ts";
+import type { RegistryReader, RegistryWatch } from "../../src/shared/protocol/registry-reader.ts";
+import { lastElement, parentOf, type RegistryPath } from "../../src/shared/registry-path.ts";
+import { mapNames } from "./map-names.ts";
+import { mapReader } from "./map-registry-reader.ts";
 
-export class MapRegistryTree implements RegistryTree {
+export class MapRegistryTree implements RegistryTree, RegistryIndex {
   #nodes = new Map<RegistryPath, RegistryNode>();
+  #changes: StoredChange[] = [];
+  /** Called after a transaction with what it changed. */
+  onChanges: (changes: readonly StoredChange[]) => void = () => undefined;
+  #version = 0;
 
   get(path: RegistryPath): RegistryNode | undefined {
     return this.#nodes.get(path);
   }
 
   put(node: RegistryNode): void {
+    const change = changeOf(this.#nodes.get(node.path), node);
+    if (change !== null) this.#changes.push(change);
     this.#nodes.set(node.path, node);
   }
 
   deleteSubtree(path: RegistryPath): void {
+    this.#changes.push({ type: "deleted", path, version: 0 });
     for (const each of [...this.#nodes.keys()]) {
       if (each === path || each.startsWith(`${path}/`)) this.#nodes.delete(each);
     }
   }
 
-  children(path: RegistryPath): readonly string[] {
+  children(path: RegistryPath, { after = "", limit }: ListPage = {}): readonly string[] {
     const below = [...this.#nodes.keys()].filter((each) => parentOf(each) === path);
-    return below.map(lastElement).sort();
+    const names = below.map(lastElement).sort();
+    return names.filter((name) => name > after).slice(0, limit);
   }
 
   countChildren(path: RegistryPath): number {
@@ -56,28 +85,82 @@ export class MapRegistryTree implements RegistryTree {
     return bound.map((node) => node.path).sort();
   }
 
+  nextVersion(nowMs: number): number {
+    this.#version = Math.max(this.#version + 1, nowMs);
+    return this.#version;
+  }
+
   atomically<Value>(work: () => Reply<Value>): Reply<Value> {
     const before = new Map(this.#nodes);
+    this.#changes = [];
     const reply = work();
     if (!reply.ok) this.#nodes = before;
+    if (reply.ok && this.#changes.length > 0) this.onChanges(this.#changes);
     return reply;
+  }
+
+  childrenAfter(path: RegistryPath, after: string, limit: number): readonly RegistryNode[] {
+    const names = this.children(path, { after, limit });
+    return names.flatMap((name) => this.get(path === "/" ? `/${name}` : `${path}/${name}`) ?? []);
+  }
+
+  nodesBelow(path: RegistryPath, after: RegistryPath | null, limit: number) {
+    const below = [...this.#nodes.values()].filter(
+      (node) => node.path !== path && isAtOrBelow(node.path, path),
+    );
+    const sorted = below.sort((a, b) => (orderKey(a.path) < orderKey(b.path) ? -1 : 1));
+    const from = after === null || after === path ? "" : orderKey(after);
+    return sorted.filter((node) => orderKey(node.path) > from).slice(0, limit);
+  }
+
+  nodesWithTerm(term: string, path: RegistryPath, after: RegistryPath | null, limit: number) {
+    const all = this.nodesBelow(path, after, Number.POSITIVE_INFINITY);
+    const has = ({ record }: RegistryNode) =>
+      record !== null && termsOf(readStoredRecord(record)).includes(term);
+    return all.filter(has).slice(0, limit);
   }
 }
 
+/** Sorts as (path of the parent, name) does. */
+function orderKey(path: RegistryPath): string {
+  return `${parentOf(path) ?? ""}\0${lastElement(path)}`;
+}
+
 /** `nowMs` is the registry's clock. */
-export function mapRegistry(nowMs: () => number = () => 0): RegistryOperations & RegistryPurge {
+export function mapRegistry(
+  nowMs: () => number = () => 0,
+  systemAccounts: readonly string[] = [],
+): RegistryOperations &
+  RegistryWriter &
+  RegistryPurge &
+  RegistryNames &
+  RegistryReader &
+  RegistryWatch {
+  const accounts = new Set(systemAccounts);
   const tree = new MapRegistryTree();
   createSystemPaths(tree, nowMs());
+  const names = mapNames(tree);
   return {
+    ...mapReader(tree),
+    resolveName: async (question, domain) => resolveName(names, question, domain, nowMs()),
     mknode: async (path, createParents) => mknode(tree, path, createParents, nowMs()),
     bind: async (path, record, flags) => bind(tree, path, record, flags, nowMs()),
     resolve: async (path) => resolve(tree, path),
     stat: async (path) => stat(tree, path),
     exists: async (path) => exists(tree, path),
-    list: async (path) => list(tree, path),
+    list: async (path, page) => list(tree, path, page),
     delete: async (path, recursive) => deletePath(tree, path, recursive),
-    transact: async (operations) => transact(tree, operations, nowMs()),
+    transact: async (operations, user) => transact(tree, operations, nowMs(), user),
+    write: async (session, writes) => {
+      const access = await proveAccess(tree, session, writes, accounts);
+      return access.ok ? write(tree, writes, access.value, nowMs()) : access;
+    },
+    getAcl: async (session, path) => {
+      const asked: RegistryWrite = { op: "set-acl", path, add: [], remove: [] };
+      const access = await proveAccess(tree, session, [asked], accounts);
+      return access.ok ? getAcl(tree, path, access.value) : access;
+    },
     view: async (path) => view(tree, path),
-    purge: async (yarnId, persistence) => purge(tree, { yarnId, persistence }),
+    purge: async (yarnId, persistence, policy) => purge(tree, { yarnId, persistence }, policy),
   };
 }

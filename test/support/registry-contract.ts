@@ -155,7 +155,7 @@ export function describeRegistry(
       const before = expectOk(await registry.stat("/services/hdfs"));
       await registry.bind("/services/hdfs", recordNamed("a longer one"), OVERWRITE);
       const after = expectOk(await registry.stat("/services/hdfs"));
-      expect(after).toEqual({ ...before, size: after.size });
+      expect(after).toEqual({ ...before, size: after.size, version: after.version });
       expect(after.size).toBeGreaterThan(before.size);
     });
 
@@ -198,6 +198,70 @@ export function describeRegistry(
       expect(view.record).toEqual(recordNamed("x"));
       expect(expectOk(await registry.view("/services")).record).toBeNull();
     });
+  });
+
+  describe(`${name}: versions`, () => {
+    const MISMATCH = "FAILED_PRECONDITION VersionMismatch";
+    const HDFS = "/services/hdfs";
+
+    it("[RG2] binds in place of the version that the caller has seen, and of no other", async () => {
+      const registry = open();
+      const first = expectOk(await registry.bind(HDFS, recordNamed("a"), NEW)).version;
+      const replace = (text: string, ifVersion: number) =>
+        registry.bind(HDFS, recordNamed(text), { overwrite: false, ifVersion });
+      const second = expectOk(await replace("b", first)).version;
+      expect(second).toBeGreaterThan(first);
+      expect(outcomeOf(await replace("c", first))).toBe(MISMATCH);
+      expect(expectOk(await registry.resolve(HDFS)).description).toBe("b");
+      expect(expectOk(await registry.stat(HDFS)).version).toBe(second);
+    });
+
+    it("[RG2] binds only where no record is, when told so", async () => {
+      const registry = open();
+      await registry.mknode(HDFS, false);
+      const onlyNew = { overwrite: true, ifVersion: "absent" } as const;
+      expect(outcomeOf(await registry.bind(HDFS, recordNamed("a"), onlyNew))).toBe("ok");
+      expect(outcomeOf(await registry.bind(HDFS, recordNamed("b"), onlyNew))).toBe(MISMATCH);
+      const missing = { overwrite: false, ifVersion: 7 };
+      expect(outcomeOf(await registry.bind("/services/b", recordNamed("x"), missing))).toBe(
+        MISMATCH,
+      );
+      expect(expectOk(await registry.exists("/services/b"))).toBe(false);
+    });
+
+    it("[RG2] never gives a version twice, though the path was deleted between", async () => {
+      const registry = open();
+      const first = expectOk(await registry.bind(HDFS, recordNamed("a"), NEW)).version;
+      await registry.delete(HDFS, false);
+      const second = expectOk(await registry.bind(HDFS, recordNamed("a"), NEW)).version;
+      expect(second).toBeGreaterThan(first);
+    });
+
+    it("[RG2] keeps the version of a record that is bound again as it was", async () => {
+      const registry = open();
+      const { version } = expectOk(await registry.bind(HDFS, recordNamed("a"), NEW));
+      expect(expectOk(await registry.bind(HDFS, recordNamed("a"), OVERWRITE))).toEqual({ version });
+      expect(expectOk(await registry.stat("/services")).version).toBe(0);
+    });
+  });
+
+  describe(`${name}: lists in pages`, () => {
+    it("[RG3] goes on after the last name, and ends", async () => {
+      const registry = open();
+      for (const each of ["c", "a", "b-1", "b"]) await registry.mknode(`/services/${each}`, false);
+      const page = async (after: string) =>
+        expectOk(await registry.list("/services", { after, limit: 2 }));
+      expect(await page("")).toEqual(["a", "b"]);
+      expect(await page("b")).toEqual(["b-1", "c"]);
+      expect(await page("c")).toEqual([]);
+    });
+
+    it.each([0, -1, 1.5, LIMITS.registryListPageMax + 1])(
+      "[RG3] refuses a page of %d names",
+      async (limit) => {
+        expect(outcomeOf(await open().list("/", { limit }))).toBe("INVALID_ARGUMENT");
+      },
+    );
   });
 
   describe(`${name}: delete`, () => {
@@ -335,6 +399,25 @@ export function describeRegistry(
       expect(expectOk(await registry.purge(CONTAINER, "container"))).toBe(1);
       expect(expectOk(await registry.list("/users"))).toEqual(["joe"]);
       expect(outcomeOf(await registry.resolve("/users"))).toBe(NO_RECORD);
+    });
+
+    it("[RG11] leaves a record with children alone, or fails, when the policy says so", async () => {
+      const registry = open();
+      await registry.transact([
+        bindDeep(`${DEMO}/a`, recordBoundTo(CONTAINER, "container")),
+        bindDeep(`${DEMO}/b`, recordBoundTo(CONTAINER, "container")),
+        bindDeep(`${DEMO}/b/child`, recordBoundTo(CONTAINER, "container")),
+        bindDeep(`${DEMO}/c/child`, recordNamed("permanent")),
+        bindDeep(`${DEMO}/c`, recordBoundTo(CONTAINER, "container")),
+      ]);
+      const fail = await registry.purge(CONTAINER, "container", "FailOnChildren");
+      expect(outcomeOf(fail)).toBe(NOT_EMPTY);
+      expect(expectOk(await registry.list(DEMO))).toEqual(["a", "b", "c"]);
+      expect(expectOk(await registry.purge(CONTAINER, "container", "SkipOnChildren"))).toBe(2);
+      expect(expectOk(await registry.list(DEMO))).toEqual(["b", "c"]);
+      expect(expectOk(await registry.list(`${DEMO}/b`))).toEqual([]);
+      expect(expectOk(await registry.purge(CONTAINER, "container", "PurgeAll"))).toBe(2);
+      expect(expectOk(await registry.list(DEMO))).toEqual([]);
     });
   });
 }

@@ -57,6 +57,34 @@ const WORKING: Record<string, { path: string; body?: unknown; headers?: Record<s
       headers: { upgrade: "websocket" },
     },
     "post /ws/v1/node/heartbeat": { path: "/ws/v1/node/heartbeat", body: { messages: [] } },
+    "post /ws/v1/registry-operations/mknode": {
+      path: "/ws/v1/registry-operations/mknode",
+      body: { path: "/users/joe/a/b", createParents: true },
+    },
+    "post /ws/v1/registry-operations/bind": {
+      path: "/ws/v1/registry-operations/bind",
+      body: { path: "/users/joe/a", record: {} },
+    },
+    "post /ws/v1/registry-operations/delete": {
+      path: "/ws/v1/registry-operations/delete",
+      body: { path: "/users/joe/a" },
+    },
+    "post /ws/v1/registry-operations/transact": {
+      path: "/ws/v1/registry-operations/transact",
+      body: { operations: [] },
+    },
+    "post /ws/v1/registry-operations/set-acl": {
+      path: "/ws/v1/registry-operations/set-acl",
+      body: { path: "/users/joe/a", add: [], remove: [] },
+    },
+    "post /ws/v1/registry-operations/get-acl": {
+      path: "/ws/v1/registry-operations/get-acl",
+      body: { path: "/users/joe/a" },
+    },
+    "post /ws/v1/registry-operations/purge": {
+      path: "/ws/v1/registry-operations/purge",
+      body: { yarnId: CONTAINER_ID, persistence: "container" },
+    },
     "post /ws/v1/node/join": { path: "/ws/v1/node/join", body: { nodeId: NODE_ID } },
   };
 
@@ -76,10 +104,14 @@ function ask(cluster: FakeCluster, operation: string, token: string | undefined)
   });
 }
 
-/** Joe owns the service `web`. */
+/** Joe owns the service `web` and the registry path `/users/joe/a`. */
 async function clusterOfJoe() {
   const cluster = await fakeCluster();
   cluster.services.set("joe/web", serviceOf("joe", "web"));
+  await cluster.ask("POST", "/ws/v1/registry-operations/mknode", {
+    token: cluster.tokens.joe,
+    body: { path: "/users/joe/a", createParents: true },
+  });
   return cluster;
 }
 
@@ -89,7 +121,12 @@ describe("every operation of the API", () => {
       () => {
         throw new Error("not called");
       },
-      { isCluster: () => true, development: false },
+      {
+        isCluster: () => true,
+        domain: "selvedge.internal",
+        development: false,
+        registryReaders: "anybody",
+      },
     );
     const routed = app.routes
       .filter(({ method, path }) => method !== "ALL" && !path.endsWith("*"))
@@ -119,6 +156,7 @@ describe("every operation of the API", () => {
         admin: cluster.tokens.admin,
         node: cluster.tokens.node,
         "node-join": cluster.tokens.join,
+        registry: cluster.tokens.joe,
       }[access];
       const answer = await ask(cluster, operation, token);
       expect(answer.status, answer.text).toBeLessThan(300);
@@ -153,10 +191,11 @@ describe("every operation of the API", () => {
       const cluster = await clusterOfJoe();
       const { tokens } = cluster;
       const others = {
-        user: [tokens.node, tokens.join],
-        admin: [tokens.node, tokens.join],
-        node: [tokens.joe, tokens.admin, tokens.join],
-        "node-join": [tokens.joe, tokens.admin, tokens.node],
+        user: [tokens.node, tokens.join, tokens.container],
+        admin: [tokens.node, tokens.join, tokens.container],
+        node: [tokens.joe, tokens.admin, tokens.join, tokens.container],
+        "node-join": [tokens.joe, tokens.admin, tokens.node, tokens.container],
+        registry: [tokens.node, tokens.join],
       }[access];
       const container = await cluster.keys.sign({ aud: "container", containerId: CONTAINER_ID });
       for (const token of [...others, container]) {

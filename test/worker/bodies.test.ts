@@ -233,6 +233,7 @@ describe("whatever is sent to an operation that writes", () => {
         admin: tokens.admin,
         node: tokens.node,
         "node-join": tokens.join,
+        registry: tokens.joe,
       }[access];
       const at = path.replace(":service", "web").replace(":component", "hello");
       await fc.assert(

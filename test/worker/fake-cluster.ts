@@ -20,6 +20,8 @@ import { mapRegistry } from "../support/map-registry.ts";
 
 export const APPLICATION_ID = "application_1503963985568_0002";
 export const CONTAINER_ID = "container_e03_1503963985568_0002_01_000001";
+export const CONTAINER_PATH =
+  "/users/joe/yarn-service/web/components/ctr-e03-1503963985568-0002-01-000001";
 export const NODE_ID = "worker1.example.com:8041";
 export const CLAIM_CODE = "the-right-claim-code";
 
@@ -39,7 +41,12 @@ export async function signer(cluster: string, kid = `key-of-${cluster}`) {
 
 export type FakeCluster = Awaited<ReturnType<typeof fakeCluster>>;
 
-type FakeOptions = { claimed?: boolean; development?: boolean; name?: string };
+type FakeOptions = {
+  claimed?: boolean;
+  development?: boolean;
+  name?: string;
+  registryReaders?: Settings["registryReaders"];
+};
 
 /** One cluster, `default` and claimed unless said otherwise, with tokens of everybody in it. */
 export async function fakeCluster(options: FakeOptions = {}) {
@@ -56,6 +63,7 @@ export async function fakeCluster(options: FakeOptions = {}) {
     if (state.resourceManagerFails) throw new Error("secret internal detail");
   };
 
+  const registry = mapRegistry(() => 1_408_638_082_445);
   const protocols: Protocols = {
     resourceManager: {
       submitApplication: async () => fail("INTERNAL", "not for the edge"),
@@ -131,12 +139,15 @@ export async function fakeCluster(options: FakeOptions = {}) {
         return ok({ data: "hello\n", nextOffset: 6, end: false });
       },
     },
-    registry: mapRegistry(() => 1_408_638_082_445),
+    registry,
+    registryWatch: registry,
   };
 
   const settings: Settings = {
     isCluster: (name) => name !== "elsewhere",
+    domain: "selvedge.internal",
     development: options.development ?? false,
+    registryReaders: options.registryReaders ?? "anybody",
   };
   const app = createApp((cluster) => {
     connectedClusters.push(cluster);
@@ -148,6 +159,8 @@ export async function fakeCluster(options: FakeOptions = {}) {
     eve: await keys.sign({ aud: "user", sub: "eve", role: "user" }),
     node: await keys.sign({ aud: "node", sub: NODE_ID }),
     join: await keys.sign({ aud: "node-join" }),
+    /** Of a container of joe's service `web`, for the registry. */
+    container: await keys.sign({ aud: "registry", sub: CONTAINER_ID, path: CONTAINER_PATH }),
   };
 
   /** Sends a request as somebody; an object becomes a JSON body, a text is sent as it is. */

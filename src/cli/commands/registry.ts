@@ -1,10 +1,15 @@
-/** `selvedge registry …`: looking things up in the cluster's registry (seed 000). Anybody may. */
+/** `selvedge registry …`: looking things up in the cluster's registry (seed 000), and writing to it. */
 import { registryClient } from "../../client/registry.ts";
 import { formatTable, oneLine } from "../output.ts";
+import { formatTime } from "../progress.ts";
 import type { Registrar } from "../session.ts";
+import { registerRegistryFind } from "./registry-find.ts";
+import { registerRegistryWrite } from "./registry-write.ts";
 
 export function registerRegistry(registrar: Registrar): void {
-  const group = registrar.program.command("registry").description("look up what is registered");
+  const group = registrar.program
+    .command("registry")
+    .description("look up what is registered, and register");
 
   const list = group
     .command("ls")
@@ -13,6 +18,26 @@ export function registerRegistry(registrar: Registrar): void {
   registrar.action(list, "other", async (session, [path = "/"]) => {
     const children = await registryClient(session.http()).list(path);
     session.output.result(children, () => children.map(oneLine).join("\n"));
+  });
+
+  const stat = group
+    .command("stat")
+    .description("show a path's status: when it was made, its record's size and version")
+    .argument("<path>", "registry path, such as /users/joe");
+  registrar.action(stat, "other", async (session, [path = ""]) => {
+    const status = await registryClient(session.http()).stat(path);
+    session.output.result(status, () =>
+      formatTable(
+        ["NAME", "CREATED", "SIZE", "CHILDREN", "VERSION"],
+        [
+          [
+            oneLine(status.path || "/"),
+            formatTime(status.time),
+            ...[status.size, status.children, status.version].map(String),
+          ],
+        ],
+      ),
+    );
   });
 
   const resolve = group
@@ -38,6 +63,9 @@ export function registerRegistry(registrar: Registrar): void {
       return parts.join("\n\n");
     });
   });
+
+  registerRegistryFind(registrar, group);
+  registerRegistryWrite(registrar, group);
 }
 
 /** The three shapes of seed 000; anything else by its fields. */

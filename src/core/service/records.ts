@@ -2,7 +2,7 @@
 import { encodeYarnId } from "../../shared/ids.ts";
 import type { RegistryOperation } from "../../shared/protocol/registry-operations.ts";
 import type { Endpoint, ServiceRecord } from "../../shared/registry.ts";
-import { componentPath, servicePath } from "../registry/path.ts";
+import { componentPath, servicePath } from "../../shared/registry-path.ts";
 import type { AssignedContainer, InstanceRow, Service } from "./state.ts";
 
 /** Service class of services run by a ServiceMaster, as in Hadoop. */

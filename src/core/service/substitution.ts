@@ -8,13 +8,13 @@ import type { ContainerLaunchContext } from "../../shared/container.ts";
 import type { Finding } from "../../shared/errors.ts";
 import type { ContainerId } from "../../shared/ids.ts";
 import { LIMITS } from "../../shared/limits.ts";
+import { userPathElement } from "../../shared/registry-user-name.ts";
 import type {
   ComponentDefinition,
   Configuration,
   ServiceDefinition,
 } from "../../shared/service.ts";
 import { formatPath } from "../../shared/validation.ts";
-import { userPathElement } from "../registry/user-name.ts";
 import { portsOf } from "./ports.ts";
 import { ownTokens, sigkillDelayMs } from "./properties.ts";
 import { substitute, substitutedLength, type Tokens } from "./tokens.ts";

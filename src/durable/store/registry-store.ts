@@ -1,18 +1,23 @@
 /**
  * The registry tree in SQLite: rows ⇄ RegistryNode, and nothing else. One row is one node. The key
  * (parent, name) is the lookup by path, the list of children in their order, and, as a range over
- * parents, the subtree; so a node costs one row written, and a second one only when it is bound to
- * the life of an application, attempt or container.
+ * parents, the subtree. A node costs one row written, one more when it is bound to the life of an
+ * application, attempt or container, and those of the terms by which its record is found; what a
+ * transaction changed is one row together (registry-journal.ts).
  */
 
-import { lastElement, parentOf, type RegistryPath, ROOT } from "../../core/registry/path.ts";
+import type { RegistryIndex } from "../../core/registry/find.ts";
 import { createSystemPaths } from "../../core/registry/registry.ts";
-import type { BoundTo, RegistryNode, RegistryTree } from "../../core/registry/tree.ts";
+import type { AclEntry, BoundTo, RegistryNode, RegistryTree } from "../../core/registry/tree.ts";
 import { assert, type Failure, type Reply } from "../../shared/errors.ts";
-import type { PersistencePolicy } from "../../shared/protocol/registry-operations.ts";
+import type { ListPage, PersistencePolicy } from "../../shared/protocol/registry-operations.ts";
+import { lastElement, parentOf, type RegistryPath, ROOT } from "../../shared/registry-path.ts";
+import { createJournal, RegistryJournal } from "./registry-journal.ts";
+import { NAME_INDEX_MIGRATION } from "./registry-names.ts";
+import { SqliteRegistryIndex } from "./registry-pages.ts";
 
 /** Numbered from 1, forward only, never edited once released. */
-const MIGRATIONS: readonly string[] = [
+const MIGRATIONS: readonly (string | ((sql: SqlStorage) => void))[] = [
   `CREATE TABLE registry_node (
      parent      TEXT    NOT NULL, -- path of the parent; '' for the root
      name        TEXT    NOT NULL, -- last element; '' for the root
@@ -24,6 +29,13 @@ const MIGRATIONS: readonly string[] = [
    ) WITHOUT ROWID;
    CREATE INDEX registry_node_bound_to ON registry_node (yarn_id, persistence)
      WHERE yarn_id IS NOT NULL;`,
+  // Versions come from the clock, so that those of a later bind are higher in any case.
+  `ALTER TABLE registry_node ADD COLUMN version INTEGER NOT NULL DEFAULT 0; -- 0 without record
+   ALTER TABLE registry_node ADD COLUMN owner   TEXT; -- of a home; NULL for all other nodes
+   ALTER TABLE registry_node ADD COLUMN acl     TEXT; -- JSON; NULL for a node without entries
+   UPDATE registry_node SET version = created_ms WHERE record IS NOT NULL;`,
+  NAME_INDEX_MIGRATION,
+  createJournal,
 ];
 
 type NodeRow = {
@@ -31,6 +43,9 @@ type NodeRow = {
   record: string | null;
   yarn_id: string | null;
   persistence: string | null;
+  version: number;
+  owner: string | null;
+  acl: string | null;
 };
 
 /** Undoes a transaction, whose work has failed in an expected way. */
@@ -42,19 +57,38 @@ class RollBack extends Error {
   }
 }
 
-export class SqliteRegistryTree implements RegistryTree {
+export class SqliteRegistryTree implements RegistryTree, RegistryIndex {
   readonly #storage: DurableObjectStorage;
   readonly #sql: SqlStorage;
+  readonly #index: SqliteRegistryIndex;
+  /** Hears of every write; tells of every transaction. */
+  readonly journal: RegistryJournal;
+  /** The highest given out since the object was loaded; the clock is above those given before. */
+  #version = 0;
 
   /** `storage` has been through `migrateRegistryStore`. */
   constructor(storage: DurableObjectStorage) {
     this.#storage = storage;
     this.#sql = storage.sql;
+    this.journal = new RegistryJournal(storage.sql);
+    this.#index = new SqliteRegistryIndex(storage.sql);
+  }
+
+  childrenAfter(path: RegistryPath, after: string, limit: number) {
+    return this.#index.childrenAfter(path, after, limit);
+  }
+
+  nodesBelow(path: RegistryPath, after: RegistryPath | null, limit: number) {
+    return this.#index.nodesBelow(path, after, limit);
+  }
+
+  nodesWithTerm(term: string, path: RegistryPath, after: RegistryPath | null, limit: number) {
+    return this.#index.nodesWithTerm(term, path, after, limit);
   }
 
   get(path: RegistryPath): RegistryNode | undefined {
     const [row] = this.#sql.exec<NodeRow>(
-      `SELECT created_ms, record, yarn_id, persistence FROM registry_node
+      `SELECT created_ms, record, yarn_id, persistence, version, owner, acl FROM registry_node
        WHERE parent = ? AND name = ?`,
       parentKey(path),
       lastElement(path),
@@ -69,42 +103,52 @@ export class SqliteRegistryTree implements RegistryTree {
         yarnId === null || persistence === null
           ? null
           : { yarnId, persistence: persistence as PersistencePolicy },
+      version: row.version,
+      owner: row.owner,
+      acl: row.acl === null ? [] : (JSON.parse(row.acl) as AclEntry[]),
     };
   }
 
   put(node: RegistryNode): void {
+    this.journal.put(this.get(node.path), node);
     this.#sql.exec(
-      `INSERT INTO registry_node (parent, name, created_ms, record, yarn_id, persistence)
-       VALUES (?, ?, ?, ?, ?, ?)
+      `INSERT INTO registry_node
+         (parent, name, created_ms, record, yarn_id, persistence, version, owner, acl)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
        ON CONFLICT (parent, name) DO UPDATE SET created_ms = excluded.created_ms,
-         record = excluded.record, yarn_id = excluded.yarn_id, persistence = excluded.persistence`,
+         record = excluded.record, yarn_id = excluded.yarn_id, persistence = excluded.persistence,
+         version = excluded.version, owner = excluded.owner, acl = excluded.acl`,
       parentKey(node.path),
       lastElement(node.path),
       node.createdMs,
       node.record,
       node.boundTo?.yarnId ?? null,
       node.boundTo?.persistence ?? null,
+      node.version,
+      node.owner,
+      node.acl.length === 0 ? null : JSON.stringify(node.acl),
     );
   }
 
   deleteSubtree(path: RegistryPath): void {
     assert(path !== ROOT, "the root of the registry is never deleted");
     // "0" follows "/": the range holds every parent that starts with `path/`, and no other.
-    this.#sql.exec(
-      `DELETE FROM registry_node
-       WHERE (parent = ? AND name = ?) OR parent = ? OR (parent >= ? AND parent < ?)`,
-      parentKey(path),
-      lastElement(path),
-      path,
-      `${path}/`,
-      `${path}0`,
+    const subtree = "((parent = ? AND name = ?) OR parent = ? OR (parent >= ? AND parent < ?))";
+    const keys = [parentKey(path), lastElement(path), path, `${path}/`, `${path}0`];
+    const records = this.#sql.exec<{ parent: string; name: string; record: string }>(
+      `SELECT parent, name, record FROM registry_node WHERE ${subtree} AND record IS NOT NULL`,
+      ...keys,
     );
+    this.journal.deleteSubtree(path, records);
+    this.#sql.exec(`DELETE FROM registry_node WHERE ${subtree}`, ...keys);
   }
 
-  children(path: RegistryPath): readonly string[] {
+  children(path: RegistryPath, { after = "", limit = -1 }: ListPage = {}): readonly string[] {
     const rows = this.#sql.exec<{ name: string }>(
-      "SELECT name FROM registry_node WHERE parent = ? ORDER BY name",
+      "SELECT name FROM registry_node WHERE parent = ? AND name > ? ORDER BY name LIMIT ?",
       path,
+      after,
+      limit,
     );
     return Array.from(rows, (row) => row.name);
   }
@@ -129,14 +173,23 @@ export class SqliteRegistryTree implements RegistryTree {
     ).sort();
   }
 
+  nextVersion(nowMs: number): number {
+    this.#version = Math.max(this.#version + 1, nowMs);
+    return this.#version;
+  }
+
   atomically<Value>(work: () => Reply<Value>): Reply<Value> {
     try {
-      return this.#storage.transactionSync(() => {
+      const done = this.#storage.transactionSync(() => {
         const reply = work();
         if (!reply.ok) throw new RollBack(reply.error);
+        this.journal.store();
         return reply;
       });
+      this.journal.finish(true);
+      return done;
     } catch (error) {
+      this.journal.finish(false);
       if (error instanceof RollBack) return { ok: false, error: error.failure };
       throw error;
     }
@@ -158,7 +211,10 @@ export function migrateRegistryStore(storage: DurableObjectStorage, nowMs: numbe
   );
   if (version === MIGRATIONS.length) return;
   storage.transactionSync(() => {
-    for (const migration of MIGRATIONS.slice(version)) sql.exec(migration);
+    for (const migration of MIGRATIONS.slice(version)) {
+      if (typeof migration === "string") sql.exec(migration);
+      else migration(sql);
+    }
     sql.exec("DELETE FROM schema_version");
     sql.exec("INSERT INTO schema_version (version) VALUES (?)", MIGRATIONS.length);
     createSystemPaths(new SqliteRegistryTree(storage), nowMs);

@@ -4,10 +4,10 @@
  * one leading `/`, no trailing one, every element an RFC 1123 label of at most 63 bytes, so that
  * each path could also be a DNS name.
  */
-import { fail, ok, type Reply } from "../../shared/errors.ts";
-import { LIMITS } from "../../shared/limits.ts";
-import { ELEMENT_RULE, isPathElement, quote } from "./path-element.ts";
-import { userPathElement } from "./user-name.ts";
+import { fail, ok, type Reply } from "./errors.ts";
+import { LIMITS } from "./limits.ts";
+import { ELEMENT_RULE, isPathElement, quote } from "./registry-path-element.ts";
+import { userPathElement } from "./registry-user-name.ts";
 
 /** Canonical text of a path, made by `parsePath`: `/`, `/users/joe/org-apache-hbase/demo1`. */
 export type RegistryPath = string;

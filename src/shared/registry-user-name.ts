@@ -5,10 +5,10 @@
  * IDNA2003, not the URL standard's later one: that would make "" of a name with a space, `0.0.0.0`
  * of the user `000000`, and would not find the homes which Java has made for `straße`.
  */
-import { fail, ok, type Reply } from "../../shared/errors.ts";
-import { LIMITS } from "../../shared/limits.ts";
-import { isPathElement, quote } from "./path-element.ts";
+import { fail, ok, type Reply } from "./errors.ts";
+import { LIMITS } from "./limits.ts";
 import { encodePunycode } from "./punycode.ts";
+import { isPathElement, quote } from "./registry-path-element.ts";
 
 /** Longer names cannot fit into an element; checked first, so that no long text is ever folded. */
 const USER_NAME_LENGTH_MAX = 255;

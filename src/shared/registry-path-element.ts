@@ -1,5 +1,5 @@
 /** One element of a registry path: a label of a host name (RFC 1123), so that DNS can carry it. */
-import { LIMITS } from "../../shared/limits.ts";
+import { LIMITS } from "./limits.ts";
 
 const ELEMENT = /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$/;
 

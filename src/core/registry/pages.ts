@@ -1,0 +1,118 @@
+/**
+ * Reading the registry in pages: the children of a path with their status, and a subtree to some
+ * depth. The cost of a page is that of what it shows, never that of the whole tree.
+ */
+import { fail, ok, type Reply } from "../../shared/errors.ts";
+import { LIMITS } from "../../shared/limits.ts";
+import type {
+  RegistryChildrenPage,
+  RegistryChildStatus,
+  RegistryPage,
+  RegistrySubtreeNode,
+  RegistrySubtreePage,
+} from "../../shared/protocol/registry-reader.ts";
+import type { RegistryPathStatus } from "../../shared/registry.ts";
+import { lastElement, parentOf, type RegistryPath, ROOT } from "../../shared/registry-path.ts";
+import { isPathElement, quote } from "../../shared/registry-path-element.ts";
+import {
+  parseAfter,
+  type ReadableTree,
+  type RegistryIndex,
+  readStoredRecord,
+  type StoredNode,
+} from "./find.ts";
+import { getNode } from "./registry.ts";
+import { utf8Length } from "./service-record.ts";
+import type { RegistryTree } from "./tree.ts";
+
+/** `after` is a short name, whether there is such a child or not. */
+export function readChildren(
+  tree: RegistryTree & RegistryIndex,
+  path: string,
+  { limit, after }: RegistryPage,
+): Reply<RegistryChildrenPage> {
+  const node = getNode(tree, path);
+  if (!node.ok) return node;
+  if (after !== null && !isPathElement(after)) {
+    return fail("INVALID_ARGUMENT", `${quote(after)} is not the name of a child`, {
+      hint: "send `next` of the page before as it is",
+    });
+  }
+  const rows = tree.childrenAfter(node.value.path, after ?? "", limit + 1);
+  const shown = rows.slice(0, limit);
+  const children = shown.map(
+    (row): RegistryChildStatus => ({ ...statusOf(tree, row), hasRecord: row.record !== null }),
+  );
+  const last = children.at(-1);
+  return ok({
+    path: node.value.path,
+    children,
+    ...(rows.length > limit && last !== undefined ? { next: last.path } : {}),
+  });
+}
+
+/** `depth` 0 is the path alone, 1 its children too. */
+export function readSubtree(
+  tree: RegistryTree & RegistryIndex,
+  path: string,
+  depth: number,
+  { limit, after }: RegistryPage,
+): Reply<RegistrySubtreePage> {
+  const node = getNode(tree, path);
+  if (!node.ok) return node;
+  const top = node.value.path;
+  const start = parseAfter(top, after);
+  if (!start.ok) return start;
+  const nodes: RegistrySubtreeNode[] = [];
+  let bytes = 0;
+  let row: StoredNode | undefined =
+    start.value === null ? node.value : nextNode(tree, top, start.value, depth);
+  for (;;) {
+    if (row === undefined) return ok({ path: top, nodes });
+    const last = nodes.at(-1);
+    if (last !== undefined && (nodes.length >= limit || bytes >= LIMITS.registryPageBytesMax)) {
+      return ok({ path: top, nodes, next: last.path });
+    }
+    const { record } = row;
+    nodes.push({
+      path: row.path,
+      stat: statusOf(tree, row),
+      record: record === null ? null : readStoredRecord(record),
+    });
+    bytes += record?.length ?? 0;
+    row = nextNode(tree, top, row.path, depth);
+  }
+}
+
+/** The node after `at`, depth first: its first child, or else the next one on the way up. */
+function nextNode(
+  tree: ReadableTree,
+  top: RegistryPath,
+  at: RegistryPath,
+  depth: number,
+): StoredNode | undefined {
+  if (levelOf(at) - levelOf(top) < depth) {
+    const [child] = tree.childrenAfter(at, "", 1);
+    if (child !== undefined) return child;
+  }
+  for (let below = at; below !== top; below = parentOf(below) ?? ROOT) {
+    const [sibling] = tree.childrenAfter(parentOf(below) ?? ROOT, lastElement(below), 1);
+    if (sibling !== undefined) return sibling;
+  }
+  return undefined;
+}
+
+function levelOf(path: RegistryPath): number {
+  return path === ROOT ? 0 : path.split("/").length - 1;
+}
+
+function statusOf(tree: ReadableTree, node: StoredNode): RegistryPathStatus {
+  const { path, createdMs, record, version } = node;
+  return {
+    path: lastElement(path),
+    time: createdMs,
+    size: record === null ? 0 : utf8Length(record),
+    children: tree.countChildren(path),
+    version,
+  };
+}
