@@ -61,7 +61,7 @@ type Attachment = { readonly nodeId: NodeId; readonly session: number; readonly 
 
 type Work =
   | { readonly key: "report"; readonly report: TrackerReport }
-  | { readonly key: string; readonly master: MasterName };
+  | { readonly key: string; readonly master: MasterName; readonly generation: number };
 
 export class ResourceTracker
   extends DurableObject<Env>
@@ -316,7 +316,7 @@ export class ResourceTracker
     const report = this.#tracker.report(this.#shard);
     const work: Work[] = report ? [{ key: "report", report }] : [];
     for (const master of this.#tracker.unheardMasters()) {
-      work.push({ key: `statuses ${master}`, master });
+      work.push({ key: `statuses ${master}`, master, generation: this.#tracker.clock });
     }
     return work;
   }

@@ -100,6 +100,7 @@ export class Shell<Work extends Keyed> {
   async #perform(work: Work): Promise<void> {
     try {
       const holdMs = await this.#core.perform(work);
+      if (holdMs === 0) this.#checkProgress(work);
       if (holdMs > 0) this.#held.set(work.key, { untilMs: Date.now() + holdMs, failures: 0 });
       else this.#held.delete(work.key);
     } catch (error) {
@@ -113,6 +114,13 @@ export class Shell<Work extends Keyed> {
       this.#inFlight.delete(work.key);
       this.pump();
     }
+  }
+
+  /** Work that is still the same after it was done would be done for ever, as fast as possible. */
+  #checkProgress(work: Work): void {
+    const again = this.#core.work().find(({ key }) => key === work.key);
+    if (again === undefined || JSON.stringify(again) !== JSON.stringify(work)) return;
+    throw new Error("it was answered, and yet it has to be said again");
   }
 
   /** The alarm handler's body. */

@@ -105,9 +105,9 @@ export abstract class DurableObject<OwnCore extends Core, Work extends Keyed> im
   /** The first thing of a new life. */
   protected woken(): void {}
 
-  /** Nothing to say and nobody to hear of. */
-  isIdle(): boolean {
-    return this.work().length === 0 && this.#inFlight.size === 0;
+  /** What it has to say, and what it waits to hear of. */
+  unfinished(): readonly string[] {
+    return [...this.work().map(({ key }) => key), ...this.#inFlight];
   }
 
   /** The clock has leapt: an alarm may be due. */

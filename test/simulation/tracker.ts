@@ -110,7 +110,7 @@ export class SimulatedTracker extends DurableObject<Tracker, Work> {
 
   /** Memory goes, sockets stay; only an object with nothing under way hibernates. */
   hibernate(): void {
-    if (this.isIdle()) super.crash();
+    if (this.unfinished().length === 0) super.crash();
   }
 
   protected override woken(): void {

@@ -88,10 +88,9 @@ export class User implements Party {
   #create(): void {
     const definition = drawDefinition(this.world.random, this.#master.name, this.#size);
     const { lifetime, startNow, components } = definition;
-    const submissionId = this.#submissionId();
     this.#command(
       "create",
-      () => this.#master.createService("ann", definition, submissionId),
+      () => this.#master.createService("ann", definition, this.#submissionId()),
       () => {
         this.#promised = {
           exists: true,
@@ -105,13 +104,11 @@ export class User implements Party {
   }
 
   #start(): void {
-    const submissionId = this.#submissionId();
     this.#command(
       "start",
-      () => this.#master.startService(submissionId),
+      () => this.#master.startService(this.#submissionId()),
       () => {
         this.#promised.runs = true;
-        this.#promised.mayBeKilled = this.#wasJustKilled;
       },
     );
   }

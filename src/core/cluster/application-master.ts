@@ -157,28 +157,28 @@ function onTheirWay(
   return count;
 }
 
-/** Stamps the news with the reply's number, and collects all that the master does not have yet. */
+/**
+ * Stamps the news with the next number, or says the last reply again, exactly, to a master that has
+ * not shown that it has it: perhaps it has, and only this request came late.
+ */
 function deliver(
   cluster: Cluster,
   attemptId: ApplicationAttemptId,
   upTo: number,
 ): UnsignedAllocateResponse {
   const application = cluster.applicationOf(attemptId) as ApplicationRow;
-  const news = cluster.newsOfAttempt.of(attemptId);
+  const isReplay = application.responseId > upTo;
+  const news = isReplay ? [] : cluster.newsOfAttempt.of(attemptId);
   const number = news.length > 0 ? upTo + 1 : application.responseId;
-  const ids =
-    number > upTo && application.responseId > upTo
-      ? cluster.containersOfAttempt.of(attemptId)
-      : news;
   if (number !== application.responseId) {
     cluster.applications.put({ ...application, responseId: number });
   }
   const allocated: ContainerRow[] = [];
   const completed: CompletedContainer[] = [];
-  for (const id of ids) {
-    const row = stamp(cluster, id, number);
-    if (row.deliveredIn === number && row.exit === null) allocated.push(row);
-    if (row.exit !== null && row.exitDeliveredIn === number) {
+  for (const id of isReplay ? cluster.containersOfAttempt.of(attemptId) : news) {
+    const row = isReplay ? cluster.containers.get(id) : stamp(cluster, id, number);
+    if (row?.deliveredIn === number && row.exitDeliveredIn !== number) allocated.push(row);
+    if (row?.exit && row.exitDeliveredIn === number) {
       completed.push({ containerId: id, ...row.exit });
     }
   }

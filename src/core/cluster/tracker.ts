@@ -131,6 +131,10 @@ export class Tracker {
     this.#messages.push({ nodeId, message });
   }
 
+  get clock(): number {
+    return this.#clock;
+  }
+
   /** The next value of the shard's clock. */
   tickClock(): number {
     this.#clock += 1;

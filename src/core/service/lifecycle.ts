@@ -19,6 +19,7 @@ import {
 } from "./component.ts";
 import { ensureInstances } from "./instance.ts";
 import { restartSettings } from "./properties.ts";
+import { expectPublication } from "./records.ts";
 import type { Service, ServiceRow } from "./state.ts";
 import { record } from "./timeline.ts";
 
@@ -269,6 +270,7 @@ export function settle(service: Service, nowMs: number): void {
     destroyService(service, "its lifetime is over", nowMs);
   }
   updateEntry(service, nowMs);
+  expectPublication(service);
 }
 
 function settleRun(service: Service, row: ServiceRow, nowMs: number): void {

@@ -107,7 +107,7 @@ export type AssignedContainer = {
  */
 export type ReleaseRow = { readonly containerId: ContainerId; readonly heard: boolean };
 
-/** A path in the registry, as it was last published. */
+/** A path in the registry, as it was last published; the body is empty while that is unknown. */
 export type PublishedRow = { readonly path: string; readonly body: string };
 
 /** Events, many to a row. */
