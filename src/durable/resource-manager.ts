@@ -182,6 +182,7 @@ export class ResourceManager
       containerId: row.containerId,
       attemptId,
       nodeId: row.nodeId,
+      nodeIncarnation: row.nodeIncarnation,
       resource: row.resource,
       priority: row.priority,
       allocationRequestId: row.allocationRequestId,

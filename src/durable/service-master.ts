@@ -136,8 +136,7 @@ export class ServiceMaster
   /** While something waits, the ResourceManager is asked why, so that the answer is of now. */
   async get(): Promise<Reply<ServiceView>> {
     if (this.#service.row?.registered && this.#service.inState("WAITING").length > 0) {
-      this.#service.newsWaiting = true;
-      this.#shell.pump();
+      this.#askForNews();
       await this.#shell.until(() => !this.#service.newsWaiting, 1_000);
     }
     return viewService(this.#service, domainOf(this.env), Date.now());
@@ -152,8 +151,7 @@ export class ServiceMaster
 
   async onAllocateReady(attemptId: string): Promise<void> {
     if (this.#service.row?.attemptId !== attemptId) return;
-    this.#service.newsWaiting = true;
-    this.#shell.pump();
+    this.#askForNews();
   }
 
   async onContainerStatuses(
@@ -167,6 +165,13 @@ export class ServiceMaster
       this.#service.shards.put({ shard, generation });
       for (const status of statuses) containerStatus(this.#service, status, nowMs);
       return generation;
+    });
+  }
+
+  /** As a command: an object that has just been loaded must not say anything before it is stored. */
+  #askForNews(): void {
+    this.#shell.run("askForNews", () => {
+      this.#service.newsWaiting = true;
     });
   }
 

@@ -153,10 +153,24 @@ export class Shell<Work extends Keyed> {
       if (next === null || timeMs < next) next = timeMs;
     };
     if (this.#inFlight.size > 0) earlier(nowMs + SAFETY_ALARM_MS);
-    for (const { untilMs } of this.#held.values()) earlier(Math.max(untilMs, nowMs));
-    if (next === null || (this.#alarmMs !== null && this.#alarmMs <= next)) return;
+    // What is being said just now is held back no longer, and the alarm above looks after it.
+    for (const [key, { untilMs }] of this.#held) {
+      if (!this.#inFlight.has(key)) earlier(Math.max(untilMs, nowMs));
+    }
+    if (next === null) return this.#disarm(nowMs);
+    if (this.#alarmMs !== null && this.#alarmMs <= next) return;
     this.#alarmMs = next;
     void this.#ctx.storage.setAlarm(next);
+  }
+
+  /**
+   * Nothing is waited for. Waking for nothing costs more than the row that it takes to forget the
+   * alarm, except in a busy object, which would set the next one a moment later.
+   */
+  #disarm(nowMs: number): void {
+    if (this.#alarmMs === null || this.#alarmMs <= nowMs + SAFETY_ALARM_MS) return;
+    this.#alarmMs = null;
+    void this.#ctx.storage.deleteAlarm();
   }
 }
 

@@ -34,7 +34,8 @@ export class SimulatedRegistry implements Party {
     const visit = (at: string) => {
       const record = this.#tree.get(at)?.record;
       if (record != null) records.set(at, record);
-      for (const child of this.#tree.children(at)) visit(at === "/" ? `/${child}` : `${at}/${child}`);
+      for (const child of this.#tree.children(at))
+        visit(at === "/" ? `/${child}` : `${at}/${child}`);
     };
     if (this.#tree.get(path)) visit(path);
     return records;

@@ -35,7 +35,9 @@ for (let seed = first; seed < first + count; seed += 1) {
     const rule = error instanceof Violation ? error.rule : "THROWN";
     failures.set(rule, [...(failures.get(rule) ?? []), seed]);
     if (count === 1 || !values["keep-going"]) {
-      console.error(`seed ${seed} fails: ${error instanceof Violation ? error.message : (error as Error).stack}`);
+      console.error(
+        `seed ${seed} fails: ${error instanceof Violation ? error.message : (error as Error).stack}`,
+      );
       console.error(`replay: npm run simulate -- --seed ${seed} --verbose`);
       process.exitCode = 1;
       break;

@@ -102,8 +102,9 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
 
   onAllocateReady(attemptId: string): void {
     if (this.core.row?.attemptId !== attemptId) return;
-    this.core.newsWaiting = true;
-    this.pump();
+    this.run("allocateReady", () => {
+      this.core.newsWaiting = true;
+    });
   }
 
   onContainerStatuses(
@@ -141,7 +142,10 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
 
   protected override perform(work: Work, settled: Settled): void {
     const { peers } = this;
-    if (!peers) return settled(null);
+    if (!peers) {
+      settled(null);
+      return;
+    }
     const { resourceManager, registry } = peers;
     switch (work.type) {
       case "submit":
@@ -166,9 +170,11 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
           },
         });
       case "allocate":
-        return this.#allocate(work, settled);
+        this.#allocate(work, settled);
+        return;
       case "start":
-        return this.#start(work.key, work.requests, settled);
+        this.#start(work.key, work.requests, settled);
+        return;
       case "finish":
         return this.#tell(settled, {
           to: resourceManager,
@@ -196,17 +202,22 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
           to: resourceManager,
           what: "reportService",
           request: () => resourceManager.reportService(this.name, work.generation, work.entry),
-          reply: () => this.run("reported", () => this.core.update({ entryHeard: work.generation })),
+          reply: () =>
+            this.run("reported", () => this.core.update({ entryHeard: work.generation })),
         });
       case "wipe":
         this.run("forgetService", () => forgetService(this.core));
-        return settled(0);
+        settled(0);
+        return;
     }
   }
 
   #allocate(work: Extract<Work, { type: "allocate" }>, settled: Settled): void {
     const resourceManager = this.peers?.resourceManager;
-    if (!resourceManager) return settled(null);
+    if (!resourceManager) {
+      settled(null);
+      return;
+    }
     const { attemptId, request } = work;
     this.#tell(settled, {
       to: resourceManager,
@@ -223,7 +234,10 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
 
   #start(key: string, requests: readonly StartContainerRequest[], settled: Settled): void {
     const tracker = this.peers?.tracker(key.slice("start ".length));
-    if (!tracker) return settled(null);
+    if (!tracker) {
+      settled(null);
+      return;
+    }
     this.#tell(settled, {
       to: tracker,
       what: "startContainers",

@@ -3,7 +3,8 @@
  *
  * `responseId` makes allocate safe against lost and doubled messages: a reply is kept (as the
  * `deliveredIn` of the containers it carried) until the master shows, by sending its number, that
- * it has it. Unlike Hadoop's, an ask is counted against containers still on their way to the
+ * it has it. `sequence` does the same for asks: one that was overtaken by a later one says nothing
+ * any more. Unlike Hadoop's, an ask is counted against containers still on their way to the
  * master, so that repeating an ask never yields surplus containers.
  */
 import { EXIT } from "../../shared/container.ts";
@@ -65,7 +66,10 @@ export function allocate(
 
   forgetAcknowledged(cluster, attemptId, request.responseId);
   release(cluster, attemptId, request);
-  for (const ask of request.asks) updateAsk(cluster, attemptId, ask, request.responseId);
+  if (request.asks.length > 0 && request.sequence > application.askedIn) {
+    cluster.applications.put({ ...application, askedIn: request.sequence });
+    for (const ask of request.asks) updateAsk(cluster, attemptId, ask, request.responseId);
+  }
   cluster.schedule(nowMs);
   return ok(deliver(cluster, attemptId, request.responseId));
 }
