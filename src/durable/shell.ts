@@ -157,10 +157,11 @@ export class Shell<Work extends Keyed> {
     for (const [key, { untilMs }] of this.#held) {
       if (!this.#inFlight.has(key)) earlier(Math.max(untilMs, nowMs));
     }
-    if (next === null) return this.#disarm(nowMs);
-    if (this.#alarmMs !== null && this.#alarmMs <= next) return;
-    this.#alarmMs = next;
-    void this.#ctx.storage.setAlarm(next);
+    if (next === null) this.#disarm(nowMs);
+    else if (this.#alarmMs === null || next < this.#alarmMs) {
+      this.#alarmMs = next;
+      void this.#ctx.storage.setAlarm(next);
+    }
   }
 
   /**

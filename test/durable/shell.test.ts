@@ -8,8 +8,8 @@ import { Registry } from "../../src/durable/registry.ts";
 import { ResourceManager } from "../../src/durable/resource-manager.ts";
 import { ResourceTracker } from "../../src/durable/resource-tracker.ts";
 import { ServiceMaster } from "../../src/durable/service-master.ts";
-import { RowStore } from "../../src/durable/store/row-store.ts";
-import { EdgeCluster, OBJECTS, openCluster } from "./support/edge-cluster.ts";
+import { Shell } from "../../src/durable/shell.ts";
+import { EdgeCluster, openCluster } from "./support/edge-cluster.ts";
 import { isDestroyed, isStable, liveThroughAll } from "./support/thread.ts";
 import { VirtualClock } from "./support/virtual-clock.ts";
 
@@ -128,37 +128,42 @@ describe("a call that fails", () => {
   });
 });
 
+/** Lets the next command of that name throw when it has changed all that it changes. */
+function failOnce(name: string): () => boolean {
+  const run = Shell.prototype.run;
+  let failed = false;
+  vi.spyOn(Shell.prototype, "run").mockImplementation(function (
+    this: Shell<never>,
+    event,
+    command,
+  ) {
+    if (event !== name || failed) return run.call(this, event, command);
+    failed = true;
+    return run.call(this, event, (nowMs) => {
+      command(nowMs);
+      throw new Error("the test fails the command");
+    });
+  });
+  return () => failed;
+}
+
 describe("a command that throws", () => {
   it.each([
-    ["ServiceMaster", "instances"],
-    ["ResourceManager", "containers"],
-    ["ResourceTracker", "containers"],
+    ["ServiceMaster", "allocated"],
+    ["ResourceManager", "reportNodes"],
+    ["ResourceTracker", "node.statuses"],
   ] as const)(
     "[SH5] resets the %s, which starts again from what is stored",
-    async (object, table) => {
+    async (object, name) => {
       cluster = await openCluster();
       const agent = await cluster.startNode("a:8041");
       await cluster.launch();
       await isStable(cluster, agent, 1);
-      await cluster.evict(object);
-      const before = await cluster.contents(object);
-
-      const save = vi.spyOn(RowStore.prototype, "save");
-      const original = save.getMockImplementation();
-      let failures = 0;
-      const store = RowStore.prototype.save;
-      save.mockImplementation(function (this: RowStore, changes) {
-        const isOurs = changes.some((change) => change.table === table);
-        if (failures > 0 || !isOurs) return (original ?? store).call(this, changes);
-        failures += 1;
-        throw new Error("the test fails the command");
-      });
+      const hasFailed = failOnce(name);
       const [first = ""] = agent.running();
       agent.complete(first, 1);
-      await cluster.until("the command to fail", () => failures === 1);
-      save.mockRestore();
-      expect(before).toBeDefined();
-      for (const name of OBJECTS) await runDurableObjectAlarm(cluster.stub(name));
+      await cluster.until("the command to fail", hasFailed);
+      await runDurableObjectAlarm(cluster.stub(object));
       await cluster.until("the replacement", () => agent.launches.length === 2);
       await isStable(cluster, agent, 1);
     },
@@ -170,14 +175,12 @@ describe("a command that throws", () => {
     await cluster.launch();
     await isStable(cluster, agent, 1);
     const before = await cluster.contents("ServiceMaster");
-    const save = vi.spyOn(RowStore.prototype, "save");
-    save.mockImplementationOnce(() => {
-      throw new Error("the test fails the command");
-    });
+    const hasFailed = failOnce("flexService");
     const response = await cluster.fetch(`/app/v1/services/${cluster.service}/components/hello`, {
       method: "PUT",
       body: { number_of_containers: 3 },
     });
+    expect(hasFailed()).toBe(true);
     expect(response.status).toBeGreaterThanOrEqual(500);
     expect(await response.text()).not.toContain("the test fails the command");
     expect(await cluster.contents("ServiceMaster")).toEqual(before);

@@ -233,13 +233,13 @@ describe("what a node can make others believe", () => {
   });
 
   it.each([
-    ["statuses", { type: "statuses", containers: [] }],
-    ["health", { type: "health", healthy: true, healthReport: "" }],
-    ["unregister", { type: "unregister" }],
-  ] as const)("[RT7] %s before register is refused", async (_, message) => {
+    ["statuses", '{"type":"statuses","containers":[]}'],
+    ["health", '{"type":"health","healthy":true,"healthReport":""}'],
+    ["unregister", '{"type":"unregister"}'],
+  ])("[RT7] %s before register is refused", async (_, message) => {
     const agent = await cluster.node("a:8041", { reconnect: false });
     await agent.connect({ register: false });
-    agent.send(message);
+    agent.sendText(message);
     expect(await closeOf(agent)).toEqual({ code: POLICY_VIOLATION, reason: "register first" });
     expect(await cluster.nodeList()).toEqual([]);
   });

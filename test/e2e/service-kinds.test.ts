@@ -157,7 +157,7 @@ describe("what does not fit", () => {
     const resource = { cpus: 1, memory: "4096" };
     const launch = cluster.launch(sleepers("too-large", { resource }));
     await expect(launch).rejects.toMatchObject({
-      status: 409,
+      status: 400,
       failure: {
         reason: "InvalidResourceRequestException",
         message: expect.stringMatching(/4096 MB.*the largest has 2048 MB/),

@@ -160,8 +160,14 @@ export abstract class DurableObject<OwnCore extends Core, Work extends Keyed> im
     for (const [key, { untilMs }] of this.#held) {
       if (!this.#inFlight.has(key)) earlier(Math.max(untilMs, nowMs));
     }
-    if (next === null || (this.#alarmMs !== null && this.#alarmMs <= next)) return;
-    this.#setAlarm(next);
+    if (next === null) this.#disarm(nowMs);
+    else if (this.#alarmMs === null || this.#alarmMs > next) this.#setAlarm(next);
+  }
+
+  #disarm(nowMs: number): void {
+    if (this.#alarmMs === null || this.#alarmMs <= nowMs + SAFETY_ALARM_MS) return;
+    this.#alarmMs = null;
+    this.#alarmOrder += 1;
   }
 
   /** Alarms come late, never early. */

@@ -92,7 +92,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "changes of a service's wanted numbers are not stored",
-    foundBy: ["PROMISE", "REBUILT"],
+    foundBy: ["PROMISE", "REBUILT", "DESIRED"],
     service(service) {
       const drain = service.drain.bind(service);
       service.drain = () => drain().filter(({ table }) => table !== "components");
@@ -129,7 +129,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "the tracker takes no order for a container that it has not heard of",
-    foundBy: ["ALONE", "ROOM"],
+    foundBy: ["ALONE", "ROOM", "PROCESSES"],
     tracker(tracker) {
       const cleanup = tracker.cleanupContainers.bind(tracker);
       tracker.cleanupContainers = (orders) => {
@@ -141,7 +141,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a master forgets what it has sent to the registry and not heard of",
-    foundBy: ["RECORDS"],
+    foundBy: ["RECORDS", "REBUILT"],
     service(service) {
       const drain = service.drain.bind(service);
       service.drain = () =>

@@ -139,7 +139,10 @@ function updateAsk(
   cluster.setAsk({ attemptId, priority, allocationRequestId, capability, count });
 }
 
-/** Containers for this ask which the master had not received when it sent the request. */
+/**
+ * Containers for this ask which the master had not received when it sent the request. It receives
+ * them all, also those that have ended meanwhile.
+ */
 function onTheirWay(
   cluster: Cluster,
   attemptId: ApplicationAttemptId,
@@ -152,7 +155,7 @@ function onTheirWay(
   const index = replayed ? cluster.containersOfAttempt : cluster.newsOfAttempt;
   for (const id of index.of(attemptId)) {
     const row = cluster.containers.get(id);
-    if (row === undefined || row.state === "COMPLETED") continue;
+    if (row === undefined) continue;
     if (row.priority !== ask.priority || row.allocationRequestId !== ask.allocationRequestId) {
       continue;
     }
@@ -181,7 +184,7 @@ function deliver(
   const completed: CompletedContainer[] = [];
   for (const id of isReplay ? cluster.containersOfAttempt.of(attemptId) : news) {
     const row = isReplay ? cluster.containers.get(id) : stamp(cluster, id, number);
-    if (row?.deliveredIn === number && row.exitDeliveredIn !== number) allocated.push(row);
+    if (row?.deliveredIn === number) allocated.push(row);
     if (row?.exit && row.exitDeliveredIn === number) {
       completed.push({ containerId: id, ...row.exit });
     }
