@@ -104,11 +104,11 @@ export const MUTANTS: readonly Mutant[] = [
     isForgetfulAgent: true,
   },
   {
-    name: "asks are taken from requests that were overtaken",
-    foundBy: ["ASKED", "DESIRED", "PLACED"],
+    name: "requests are taken though they were overtaken",
+    foundBy: ["ASKED", "DESIRED", "PLACED", "PROCESSES"],
     allocate(cluster, attemptId, request, nowMs) {
       const application = cluster.applicationOf(attemptId);
-      if (application) cluster.applications.put({ ...application, askedIn: 0 });
+      if (application) cluster.applications.put({ ...application, sequence: 0 });
       return allocate(cluster, attemptId, request, nowMs);
     },
   },

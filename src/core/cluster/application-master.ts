@@ -3,8 +3,8 @@
  *
  * `responseId` makes allocate safe against lost and doubled messages: a reply is kept (as the
  * `deliveredIn` of the containers it carried) until the master shows, by sending its number, that
- * it has it. `sequence` does the same for asks: one that was overtaken by a later one says nothing
- * any more. Unlike Hadoop's, an ask is counted against containers still on their way to the
+ * it has it. `sequence` tells a request that was overtaken by a later one, or was heard before: its
+ * asks are void, and nothing new is told in its reply, which nobody may hear. Unlike Hadoop's, an ask is counted against containers still on their way to the
  * master, so that repeating an ask never yields surplus containers.
  */
 import { EXIT } from "../../shared/container.ts";
@@ -66,12 +66,13 @@ export function allocate(
 
   forgetAcknowledged(cluster, attemptId, request.responseId);
   release(cluster, attemptId, request);
-  if (request.asks.length > 0 && request.sequence > application.askedIn) {
-    cluster.applications.put({ ...application, askedIn: request.sequence });
+  const isOvertaken = request.sequence <= application.sequence;
+  if (!isOvertaken) {
+    cluster.applications.put({ ...application, sequence: request.sequence });
     for (const ask of request.asks) updateAsk(cluster, attemptId, ask, request.responseId);
   }
   cluster.schedule(nowMs);
-  return ok(deliver(cluster, attemptId, request.responseId));
+  return ok(deliver(cluster, attemptId, request.responseId, isOvertaken));
 }
 
 export function finishApplicationMaster(
@@ -172,10 +173,11 @@ function deliver(
   cluster: Cluster,
   attemptId: ApplicationAttemptId,
   upTo: number,
+  isOvertaken: boolean,
 ): UnsignedAllocateResponse {
   const application = cluster.applicationOf(attemptId) as ApplicationRow;
   const isReplay = application.responseId > upTo;
-  const news = isReplay ? [] : cluster.newsOfAttempt.of(attemptId);
+  const news = isReplay || isOvertaken ? [] : cluster.newsOfAttempt.of(attemptId);
   const number = news.length > 0 ? upTo + 1 : application.responseId;
   if (number !== application.responseId) {
     cluster.applications.put({ ...application, responseId: number });

@@ -61,7 +61,7 @@ export function submitApplication(
     finishedMs: null,
     nextContainer: 1,
     responseId: 0,
-    askedIn: 0,
+    sequence: 0,
     masterUnaware: false,
   });
   return ok({ applicationId, attemptId });

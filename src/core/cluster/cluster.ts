@@ -68,8 +68,8 @@ export type ApplicationRow = {
   readonly nextContainer: number;
   /** Number of the last allocate reply that told something new. */
   readonly responseId: number;
-  /** Sequence number of the last request that asked for something. */
-  readonly askedIn: number;
+  /** Of the last allocate request heard. */
+  readonly sequence: number;
   /** Ended behind its master's back, which has not answered to that yet. */
   readonly masterUnaware: boolean;
 };

@@ -50,7 +50,7 @@ export function createService(
     attemptId: null,
     registered: false,
     responseId: 0,
-    sequence: 1,
+    sequence: nowMs,
     launchMs: null,
     lifetimeDeadlineMs: null,
     entry: null,

@@ -37,7 +37,10 @@ export type ServiceRow = {
   readonly registered: boolean;
   /** Of the last allocate reply received. */
   readonly responseId: number;
-  /** Of the next allocate request; never used for two requests that differ. */
+  /**
+   * Of the next allocate request; never used for two requests that differ, not even by another
+   * service of the same name, hence counted from the epoch ms of the creation.
+   */
   readonly sequence: number;
   /** Epoch ms of the present run's submission. */
   readonly launchMs: number | null;
