@@ -251,7 +251,9 @@ export class ServiceMaster
       trackingUrl: "",
     });
     if (!reply.ok) return this.#attemptLost(attemptId, reply.error);
-    this.#shell.run("masterRegistered", (nowMs) => masterRegistered(this.#service, nowMs));
+    this.#shell.run("masterRegistered", (nowMs) =>
+      masterRegistered(this.#service, attemptId, nowMs),
+    );
   }
 
   async #allocate(work: Extract<Work, { type: "allocate" }>): Promise<void> {

@@ -74,7 +74,8 @@ function bench(nodes: readonly string[] = ["a"]) {
     const asks = count === undefined ? [] : [{ ...ask, count }];
     return { responseId, sequence, progress: 0, asks, releases: [], ...changes };
   };
-  const said = (message: AllocateRequest) => answerOf(allocate(cluster, attemptId, message, NOW_MS));
+  const said = (message: AllocateRequest) =>
+    answerOf(allocate(cluster, attemptId, message, NOW_MS));
   return { cluster, report, reportContainer, applicationId, attemptId, request, said };
 }
 

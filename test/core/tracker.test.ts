@@ -94,7 +94,7 @@ function reloaded(tracker: Tracker): Tracker {
 }
 
 describe("a node", () => {
-  it("[RT1] is told its whole desired set whenever it registers", () => {
+  it("[TK1] is told its whole desired set whenever it registers", () => {
     const { register, start, hear, sent } = bench();
     register();
     start("c1");
@@ -111,7 +111,7 @@ describe("a node", () => {
     ]);
   });
 
-  it("[RT1] that comes back without a container it had has lost it", () => {
+  it("[TK1] that comes back without a container it had has lost it", () => {
     const { tracker, register, start, hear } = bench();
     register();
     start("c1");
@@ -123,7 +123,7 @@ describe("a node", () => {
     });
   });
 
-  it("[RT6] has a grace period to come back, in which nothing is lost", () => {
+  it("[TK6] has a grace period to come back, in which nothing is lost", () => {
     const { tracker, register, start, hear, acknowledge } = bench();
     const session = register();
     start("c1");
@@ -137,7 +137,7 @@ describe("a node", () => {
     expect(nextNodeDeadlineMs(tracker)).toBeNull();
   });
 
-  it("[RT6] that stays away is LOST, and its containers with it", () => {
+  it("[TK6] that stays away is LOST, and its containers with it", () => {
     const { tracker, register, start, lose } = bench();
     register();
     start("c1");
@@ -148,7 +148,7 @@ describe("a node", () => {
     });
   });
 
-  it("[RT6] does not mind the end of a connection that it has replaced", () => {
+  it("[TK6] does not mind the end of a connection that it has replaced", () => {
     const { tracker, register } = bench();
     const old = register();
     register();
@@ -156,7 +156,7 @@ describe("a node", () => {
     expect(tracker.nodes.get(NODE)?.presence).toBe("CONNECTED");
   });
 
-  it("[RT7] that is gone is forgotten once the ResourceManager knows", () => {
+  it("[TK7] that is gone is forgotten once the ResourceManager knows", () => {
     const { tracker, register, acknowledge } = bench();
     register();
     acknowledge();
@@ -167,7 +167,7 @@ describe("a node", () => {
 });
 
 describe("the end of a container", () => {
-  it("[RT2] is acknowledged once it is stored, also when nobody knows the container", () => {
+  it("[TK2] is acknowledged once it is stored, also when nobody knows the container", () => {
     const { register, start, hear, sent } = bench();
     register();
     start("c1");
@@ -176,7 +176,7 @@ describe("the end of a container", () => {
     expect(sent()).toEqual([{ type: "acknowledge", containerIds: ["c1", "stranger"] }]);
   });
 
-  it("[RT2] is the last word", () => {
+  it("[TK2] is the last word", () => {
     const { tracker, register, start, hear } = bench();
     register();
     start("c1");
@@ -188,7 +188,7 @@ describe("the end of a container", () => {
     });
   });
 
-  it("[RT7] is kept until the ResourceManager has heard of it, and no longer", () => {
+  it("[TK7] is kept until the ResourceManager has heard of it, and no longer", () => {
     const { tracker, register, start, hear, acknowledge } = bench();
     register();
     start("c1");
@@ -203,7 +203,7 @@ describe("the end of a container", () => {
 });
 
 describe("starting containers", () => {
-  it("[RT8] happens once, however often it is said", () => {
+  it("[TK8] happens once, however often it is said", () => {
     const { register, start, sent } = bench();
     register();
     sent();
@@ -212,7 +212,7 @@ describe("starting containers", () => {
     expect(sent()).toHaveLength(1);
   });
 
-  it("[RT8] keeps the launch context no longer than until the node has it", () => {
+  it("[TK8] keeps the launch context no longer than until the node has it", () => {
     const { tracker, register, start, hear } = bench();
     register();
     start("c1");
@@ -220,7 +220,7 @@ describe("starting containers", () => {
     expect(JSON.stringify([...tracker.containers.values()])).not.toContain("s3cret");
   });
 
-  it("[RT4] does not happen on a node that was given up since the allocation", () => {
+  it("[TK4] does not happen on a node that was given up since the allocation", () => {
     const { tracker, register, start, lose, acknowledge, sent } = bench();
     register();
     const before = tracker.nodes.get(NODE)?.incarnation;
@@ -235,7 +235,7 @@ describe("starting containers", () => {
     ]);
   });
 
-  it("[RT4] happens after a mere loss of connection", () => {
+  it("[TK4] happens after a mere loss of connection", () => {
     const { tracker, register, start, sent } = bench();
     const session = register();
     const before = tracker.nodes.get(NODE)?.incarnation;
@@ -246,7 +246,7 @@ describe("starting containers", () => {
     expect(sent()).toMatchObject([{ type: "desired" }]);
   });
 
-  it("[RT5] does not happen once the container was ordered to end, though the order came first", () => {
+  it("[TK5] does not happen once the container was ordered to end, though the order came first", () => {
     const { tracker, register, start, sent } = bench();
     register();
     sent();
@@ -259,7 +259,7 @@ describe("starting containers", () => {
     expect(entries).toMatchObject([{ containerId: "c1", state: "STOP", exitStatus: -100 }]);
   });
 
-  it("[RT5] cannot happen on a node that is not there, so that an order is carried out already", () => {
+  it("[TK5] cannot happen on a node that is not there, so that an order is carried out already", () => {
     const { tracker } = bench();
     const order = { nodeId: NODE, containerId: "c1", exitStatus: -100, diagnostics: "released" };
     expect(tracker.cleanupContainers([order])).toEqual(["c1"]);
@@ -268,7 +268,7 @@ describe("starting containers", () => {
 });
 
 describe("what is owed to the ResourceManager and the masters", () => {
-  it("[RT3] is said again, whole, until it is acknowledged", () => {
+  it("[TK3] is said again, whole, until it is acknowledged", () => {
     const { tracker, register, start, hear } = bench();
     register();
     start("c1");
@@ -281,7 +281,7 @@ describe("what is owed to the ResourceManager and the masters", () => {
     expect(tracker.unheardMasters()).toEqual([]);
   });
 
-  it("[RT3] is the same after a restart, and nothing that was acknowledged is said again", () => {
+  it("[TK3] is the same after a restart, and nothing that was acknowledged is said again", () => {
     const { tracker, register, start, hear, acknowledge } = bench();
     register();
     start("c1");
@@ -292,14 +292,14 @@ describe("what is owed to the ResourceManager and the masters", () => {
     expect(reloaded(tracker).report("0")).toEqual(tracker.report("0"));
   });
 
-  it("[RT3] is said above whatever a peer has heard before", () => {
+  it("[TK3] is said above whatever a peer has heard before", () => {
     const { tracker, register } = bench();
     register();
     tracker.fastForward(99);
     expect(tracker.report("0")?.generation).toBeGreaterThan(99);
   });
 
-  it("[RT3] contains a change that came while the report was on its way", () => {
+  it("[TK3] contains a change that came while the report was on its way", () => {
     const { tracker, register, start, hear } = bench();
     register();
     start("c1");

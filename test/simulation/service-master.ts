@@ -191,7 +191,7 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
       request: () => resourceManager.registerApplicationMaster(attemptId),
       reply: (reply) => {
         if (!reply.ok) return this.#attemptLost(attemptId, reply.error);
-        this.run("masterRegistered", (nowMs) => masterRegistered(this.core, nowMs));
+        this.run("masterRegistered", (nowMs) => masterRegistered(this.core, attemptId, nowMs));
       },
     });
   }

@@ -213,7 +213,7 @@ export class Harness {
       }
       case "register":
         registerApplicationMaster(cluster, work.attemptId);
-        masterRegistered(service, nowMs);
+        masterRegistered(service, work.attemptId, nowMs);
         break;
       case "allocate":
         this.#allocate(work);
@@ -249,13 +249,14 @@ export class Harness {
   #clusterSpeaks(): boolean {
     const { attemptId } = this.service.row ?? {};
     const news = this.cluster.attemptsWithNews();
-    if (attemptId != null && news.includes(attemptId)) this.service.newsWaiting = true;
+    const isTold = attemptId != null && news.includes(attemptId);
+    if (isTold) this.service.newsWaiting = true;
     const cleanups = [...unsentCleanups(this.cluster).values()];
     for (const orders of cleanups) {
       const gone = this.tracker.cleanupContainers(orders);
       cleanupsSent(this.cluster, orders, gone, this.nowMs);
     }
-    return this.service.newsWaiting || cleanups.length > 0;
+    return isTold || cleanups.length > 0;
   }
 
   #trackerSpeaks(): boolean {

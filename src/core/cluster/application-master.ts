@@ -4,8 +4,9 @@
  * `responseId` makes allocate safe against lost and doubled messages: a reply is kept (as the
  * `deliveredIn` of the containers it carried) until the master shows, by sending its number, that
  * it has it. `sequence` tells a request that was overtaken by a later one, or was heard before: its
- * asks are void, and nothing new is told in its reply, which nobody may hear. Unlike Hadoop's, an ask is counted against containers still on their way to the
- * master, so that repeating an ask never yields surplus containers.
+ * asks are void, and nothing new is told in its reply, which nobody may hear. Unlike Hadoop's, an
+ * ask is counted against containers still on their way to the master, so that repeating an ask
+ * never yields surplus containers.
  */
 import { EXIT } from "../../shared/container.ts";
 import { fail, ok, type Reply } from "../../shared/errors.ts";

@@ -94,6 +94,7 @@ function submit(service: Service, submissionId: string, nowMs: number): void {
     attemptId: null,
     registered: false,
     responseId: 0,
+    sequence: (service.row?.sequence ?? nowMs) + 1,
     launchMs: nowMs,
     lifetimeDeadlineMs: null,
   });
@@ -129,9 +130,9 @@ export function submissionRefused(
 }
 
 /** From here on the lifetime runs (seed 001: "from the time it reaches the STARTED state"). */
-export function masterRegistered(service: Service, nowMs: number): void {
+export function masterRegistered(service: Service, attemptId: string, nowMs: number): void {
   const row = service.row;
-  if (row?.phase !== "RUNNING" || row.registered) return;
+  if (row?.attemptId !== attemptId || row.phase !== "RUNNING" || row.registered) return;
   const { lifetime } = row.definition;
   const lifetimeDeadlineMs =
     row.lifetimeDeadlineMs ?? (lifetime > 0 ? nowMs + lifetime * 1000 : null);
