@@ -1,5 +1,6 @@
 /**
- * `npm run simulate -- --seed 42 [--seeds 1000] [--verbose]`: runs one seed, or so many from it on.
+ * `npm run simulate -- --seed 42 [--seeds 1000 [--keep-going]] [--verbose]`: runs one seed, or so
+ * many from it on, until the first failure unless it shall keep going.
  * The same seed is the same history, event for event, and prints the same hash.
  */
 import { parseArgs } from "node:util";
