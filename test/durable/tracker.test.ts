@@ -168,12 +168,11 @@ describe("a node that is connected but silent", () => {
 });
 
 describe("a node that no socket reaches", () => {
-  const heartbeat = (agent: TestAgent, credential: string, messages: readonly unknown[]) =>
+  const heartbeat = (credential: string, messages: readonly unknown[]) =>
     cluster.fetch("/ws/v1/node/heartbeat", {
       method: "POST",
       token: credential,
       body: { messages },
-      headers: { "x-test-node": agent.nodeId },
     });
   const register = (agent: TestAgent) => ({
     type: "register",
@@ -186,12 +185,12 @@ describe("a node that no socket reaches", () => {
     const clock = new VirtualClock();
     const agent = await cluster.node("a:8041");
     const credential = await cluster.join("a:8041");
-    const registered = await heartbeat(agent, credential, [register(agent)]);
+    const registered = await heartbeat(credential, [register(agent)]);
     expect(await registered.json()).toMatchObject({ messages: [{ type: "registered" }] });
     await cluster.nodeIs("a:8041", "RUNNING");
     for (let beat = 0; beat < 25; beat += 1) {
       await clock.advance(cluster, 10_000);
-      const answer = await heartbeat(agent, credential, []);
+      const answer = await heartbeat(credential, []);
       expect(await answer.json()).toMatchObject({ messages: [{ type: "registered" }] });
     }
     await cluster.nodeIs("a:8041", "RUNNING");
@@ -203,12 +202,12 @@ describe("a node that no socket reaches", () => {
     const clock = new VirtualClock();
     const agent = await cluster.node("a:8041");
     const credential = await cluster.join("a:8041");
-    await (await heartbeat(agent, credential, [register(agent)])).text();
+    await (await heartbeat(credential, [register(agent)])).text();
     await cluster.nodeIs("a:8041", "RUNNING");
     await cluster.evict("ResourceTracker");
-    const answer = await heartbeat(agent, credential, []);
+    const answer = await heartbeat(credential, []);
     expect(await answer.json()).toMatchObject({ code: "FAILED_PRECONDITION" });
-    await (await heartbeat(agent, credential, [register(agent)])).text();
+    await (await heartbeat(credential, [register(agent)])).text();
     await clock.advance(cluster, 2 * NODE_GRACE_MS);
     expect((await trackedNode("a:8041"))?.presence).toBe("CONNECTED");
   });
