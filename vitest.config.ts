@@ -40,6 +40,8 @@ export default defineConfig({
           name: "workers",
           testTimeout: BUSY_MACHINE_TIMEOUT_MS,
           include: ["test/durable/**/*.test.ts"],
+          // Each file starts a workerd of its own, which takes a core while it runs.
+          maxWorkers: 1,
         },
       },
       {

@@ -77,7 +77,7 @@ function containerTable(service: ServiceView): string {
 
 function facts(options: StartOptions, url: string): string[] {
   return [
-    `API:             ${url}/docs`,
+    `API:             ${url}/openapi.json`,
     `Administrator:   ${adminTokenFile(options.home)} (its token; keep it to yourself)`,
     `Logs:            ${options.home}/logs`,
   ];

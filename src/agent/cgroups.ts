@@ -117,9 +117,13 @@ export class Cgroups {
   }
 }
 
-/** The files into which a process writes `0` to enter the group with all it will ever fork. */
-export function entrances(cgroup: ContainerCgroup): string[] {
-  return cgroup.directories.map((directory) => join(directory, "cgroup.procs"));
+/**
+ * The files into which a process of one thread writes `0` to enter the group with all it will ever
+ * fork. Version 1 has `tasks`, which spares the kernel's lock on all forks: that costs 6 to 20 ms.
+ */
+export function entrances({ version, directories }: ContainerCgroup): string[] {
+  const file = version === 1 ? "tasks" : "cgroup.procs";
+  return directories.map((directory) => join(directory, file));
 }
 
 /** How many processes of the group the kernel killed because of the memory limit. */

@@ -11,6 +11,8 @@ import type { SessionOptions } from "./tracker-socket.ts";
 
 const MESSAGES_MAX = 64;
 const POST_TIMEOUT_MS = 10_000;
+/** Quiet heartbeats before they become rare: what has just ended is often replaced a moment later. */
+const QUIET_HEARTBEATS = 3;
 
 /** `time`: it worked until it was time to try the socket again. */
 export type HeartbeatEnd = "time" | "failed";
@@ -39,12 +41,14 @@ export class HeartbeatSession {
     const closed = this.#closed.signal;
     const untilMs = Date.now() + timings.socketRetryMs;
     let messages: AgentMessage[] = [node.registration()];
+    let quiet = 0;
     for (let isFirst = true; !closed.aborted; isFirst = false) {
       if (!(await this.#post(messages))) return "failed";
       if (isFirst) log({ event: "connection.up", outcome: "ok", url, by: "heartbeat" });
       await this.#pause(timings.heartbeatBusyMs);
-      const isQuiet = !this.#outbox.length && !node.isBusy();
-      if (isQuiet) await this.#pause(timings.heartbeatIdleMs - timings.heartbeatBusyMs, true);
+      quiet = this.#outbox.length || node.isBusy() ? 0 : quiet + 1;
+      if (quiet >= QUIET_HEARTBEATS)
+        await this.#pause(timings.heartbeatIdleMs - timings.heartbeatBusyMs, true);
       if (Date.now() >= untilMs) break;
       messages = this.#outbox.splice(0, MESSAGES_MAX);
     }

@@ -63,7 +63,8 @@ export class TrackerSocket {
     socket.on("message", (data) => this.#hear(String(data)));
     socket.on("unexpected-response", (request, { statusCode }) => {
       this.#reason = `the tracker answered ${statusCode}`;
-      if (statusCode === 401 || statusCode === 403) this.#end = "refused";
+      // 403 is what proxies answer that let no WebSocket pass.
+      if (statusCode === 401) this.#end = "refused";
       request.destroy();
       this.#over();
     });

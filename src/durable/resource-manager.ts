@@ -182,6 +182,7 @@ export class ResourceManager
       containerId: row.containerId,
       attemptId,
       nodeId: row.nodeId,
+      nodeIncarnation: row.nodeIncarnation,
       resource: row.resource,
       priority: row.priority,
       allocationRequestId: row.allocationRequestId,
@@ -242,7 +243,7 @@ export class ResourceManager
 
   #work(): readonly Work[] {
     const work: Work[] = [];
-    for (const attemptId of this.#cluster.newsOfAttempt.groups()) {
+    for (const attemptId of this.#cluster.attemptsWithNews()) {
       work.push({ key: `wake ${attemptId}`, type: "wake", attemptId });
     }
     for (const [shard, orders] of unsentCleanups(this.#cluster)) {

@@ -49,6 +49,8 @@ export const NODE_ID_HEADER = "x-selvedge-node-id";
 
 /** A node that comes by plain HTTP has this long until its next heartbeat. */
 const HTTP_HEARTBEAT_EXPIRY_MS = 30_000;
+/** In place of a connection's number, for a node that comes by plain HTTP. */
+const HTTP_SESSION = 0;
 /** How often silent connections are looked for; YARN's monitors also look thrice per expiry. */
 const LIVENESS_INTERVAL_MS = NODE_EXPIRY_MS / 3;
 /** On top of what a log reader asked to wait. */
@@ -61,7 +63,7 @@ type Attachment = { readonly nodeId: NodeId; readonly session: number; readonly 
 
 type Work =
   | { readonly key: "report"; readonly report: TrackerReport }
-  | { readonly key: string; readonly master: MasterName };
+  | { readonly key: string; readonly master: MasterName; readonly generation: number };
 
 export class ResourceTracker
   extends DurableObject<Env>
@@ -148,12 +150,13 @@ export class ResourceTracker
     );
     if (foreign) return fail("PERMISSION_DENIED", `the credential is for ${nodeId}`);
     const registers = messages.some((message) => message.type === "register");
-    if (!registers && !this.#tracker.nodes.get(nodeId)) {
+    const known = this.#tracker.nodes.get(nodeId);
+    if (!registers && (known?.presence !== "CONNECTED" || known.session !== HTTP_SESSION)) {
       return fail("FAILED_PRECONDITION", `${nodeId} is not registered`, { reason: "RESYNC" });
     }
     const heard = { atMs: Date.now(), messages: [] as TrackerMessage[] };
     this.#heartbeats.set(nodeId, heard);
-    for (const message of messages) this.#hear(nodeId, 0, message, keys);
+    for (const message of messages) this.#hear(nodeId, HTTP_SESSION, message, keys);
     if (!registers) {
       this.#shell.run("resendDesired", () => resendDesired(this.#tracker, nodeId, keys));
     }
@@ -192,16 +195,22 @@ export class ResourceTracker
     );
   }
 
-  /** After a restart of the whole machine nobody tells that the sockets are gone. */
+  /**
+   * After a restart of the whole machine nobody tells that the sockets are gone. When a node without
+   * a socket came last is not known any more either: its next heartbeat may still be on its way.
+   */
   #noticeLostSockets(): void {
     const lost = [...this.#tracker.nodes.values()].filter(
-      ({ facts, presence }) =>
-        presence === "CONNECTED" && this.ctx.getWebSockets(facts.nodeId).length === 0,
+      ({ facts: { nodeId }, presence }) =>
+        presence === "CONNECTED" &&
+        !this.#heartbeats.has(nodeId) &&
+        this.ctx.getWebSockets(nodeId).length === 0,
     );
     if (lost.length === 0) return;
     this.#shell.run("socketsLost", (nowMs) => {
       for (const { facts, session } of lost) {
-        nodeDisconnected(this.#tracker, facts.nodeId, session, nowMs);
+        const heardMs = session === HTTP_SESSION ? nowMs + HTTP_HEARTBEAT_EXPIRY_MS : nowMs;
+        nodeDisconnected(this.#tracker, facts.nodeId, session, heardMs);
       }
     });
   }
@@ -272,7 +281,7 @@ export class ResourceTracker
   // --- what is to be said to others ------------------------------------------------------------
 
   override async alarm(): Promise<void> {
-    if (Date.now() >= this.#livenessDueMs) this.#checkLiveness();
+    this.#checkLiveness();
     this.#shell.alarm();
   }
 
@@ -281,7 +290,7 @@ export class ResourceTracker
       if (atMs + HTTP_HEARTBEAT_EXPIRY_MS > nowMs) continue;
       this.#heartbeats.delete(nodeId);
       if (this.ctx.getWebSockets(nodeId).length === 0) {
-        nodeDisconnected(this.#tracker, nodeId, 0, nowMs);
+        nodeDisconnected(this.#tracker, nodeId, HTTP_SESSION, nowMs);
       }
     }
     expireNodes(this.#tracker, nowMs);
@@ -298,15 +307,20 @@ export class ResourceTracker
     return deadlines.length === 0 ? null : Math.min(...deadlines);
   }
 
-  /** Connections that are open but say nothing: the machine behind them is gone. */
+  /**
+   * Connections that are open but say nothing: the machine behind them is gone. Looked for at every
+   * alarm, because an object that slept does not know when it looked last.
+   */
   #checkLiveness(): void {
     const nowMs = Date.now();
     this.#livenessDueMs = nowMs + LIVENESS_INTERVAL_MS;
     for (const socket of this.ctx.getWebSockets()) {
-      const { nodeId, openedMs } = socket.deserializeAttachment() as Attachment;
+      const { nodeId, session, openedMs } = socket.deserializeAttachment() as Attachment;
       const answered = this.ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? openedMs;
       if (answered + NODE_EXPIRY_MS > nowMs) continue;
       socket.close(CLOSE_POLICY, "silent for too long");
+      // An older connection of a node may linger after a newer one has taken over.
+      if (this.#tracker.nodes.get(nodeId)?.session !== session) continue;
       this.#shell.run("node.silent", () => nodeSilent(this.#tracker, nodeId));
     }
     this.#noticeLostSockets();
@@ -316,7 +330,7 @@ export class ResourceTracker
     const report = this.#tracker.report(this.#shard);
     const work: Work[] = report ? [{ key: "report", report }] : [];
     for (const master of this.#tracker.unheardMasters()) {
-      work.push({ key: `statuses ${master}`, master });
+      work.push({ key: `statuses ${master}`, master, generation: this.#tracker.clock });
     }
     return work;
   }

@@ -44,6 +44,9 @@ import { Shell } from "./shell.ts";
 /** How long a caller waits for what usually takes milliseconds; it goes on without the caller. */
 const PATIENCE_MS = 10_000;
 
+/** The registry refuses for reasons that last, such as a home which belongs to another user. */
+const PUBLISH_AGAIN_MS = 600_000;
+
 type Work = ServiceWork & { readonly key: string };
 
 export class ServiceMaster
@@ -136,8 +139,7 @@ export class ServiceMaster
   /** While something waits, the ResourceManager is asked why, so that the answer is of now. */
   async get(): Promise<Reply<ServiceView>> {
     if (this.#service.row?.registered && this.#service.inState("WAITING").length > 0) {
-      this.#service.newsWaiting = true;
-      this.#shell.pump();
+      this.#askForNews();
       await this.#shell.until(() => !this.#service.newsWaiting, 1_000);
     }
     return viewService(this.#service, domainOf(this.env), Date.now());
@@ -152,8 +154,7 @@ export class ServiceMaster
 
   async onAllocateReady(attemptId: string): Promise<void> {
     if (this.#service.row?.attemptId !== attemptId) return;
-    this.#service.newsWaiting = true;
-    this.#shell.pump();
+    this.#askForNews();
   }
 
   async onContainerStatuses(
@@ -167,6 +168,13 @@ export class ServiceMaster
       this.#service.shards.put({ shard, generation });
       for (const status of statuses) containerStatus(this.#service, status, nowMs);
       return generation;
+    });
+  }
+
+  /** As a command: an object that has just been loaded must not say anything before it is stored. */
+  #askForNews(): void {
+    this.#shell.run("askForNews", () => {
+      this.#service.newsWaiting = true;
     });
   }
 
@@ -216,8 +224,7 @@ export class ServiceMaster
         break;
       }
       case "publish":
-        await this.#publish(work);
-        break;
+        return await this.#publish(work);
       case "report": {
         const { generation, entry } = work;
         await this.#resourceManager().reportService(this.#name, generation, entry);
@@ -246,7 +253,9 @@ export class ServiceMaster
       trackingUrl: "",
     });
     if (!reply.ok) return this.#attemptLost(attemptId, reply.error);
-    this.#shell.run("masterRegistered", (nowMs) => masterRegistered(this.#service, nowMs));
+    this.#shell.run("masterRegistered", (nowMs) =>
+      masterRegistered(this.#service, attemptId, nowMs),
+    );
   }
 
   async #allocate(work: Extract<Work, { type: "allocate" }>): Promise<void> {
@@ -284,11 +293,19 @@ export class ServiceMaster
     });
   }
 
-  async #publish({ operations }: Extract<Work, { type: "publish" }>): Promise<void> {
+  async #publish({ operations }: Extract<Work, { type: "publish" }>): Promise<number> {
     const registry = this.env.REGISTRY.getByName(this.#cluster);
-    const reply = await registry.transact([...operations]);
-    if (!reply.ok) throw new Error(reply.error.message);
+    const { user } = parseServiceMasterName(this.#name);
+    const reply = await registry.transact([...operations], user);
+    if (!reply.ok) {
+      const { code, message } = reply.error;
+      console.warn(
+        JSON.stringify({ event: "publish", outcome: code, service: this.#name, message }),
+      );
+      return PUBLISH_AGAIN_MS;
+    }
     this.#shell.run("recordsPublished", () => recordsPublished(this.#service, operations));
+    return 0;
   }
 
   #resourceManager() {

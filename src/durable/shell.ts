@@ -100,6 +100,7 @@ export class Shell<Work extends Keyed> {
   async #perform(work: Work): Promise<void> {
     try {
       const holdMs = await this.#core.perform(work);
+      if (holdMs === 0) this.#checkProgress(work);
       if (holdMs > 0) this.#held.set(work.key, { untilMs: Date.now() + holdMs, failures: 0 });
       else this.#held.delete(work.key);
     } catch (error) {
@@ -113,6 +114,13 @@ export class Shell<Work extends Keyed> {
       this.#inFlight.delete(work.key);
       this.pump();
     }
+  }
+
+  /** Work that is still the same after it was done would be done for ever, as fast as possible. */
+  #checkProgress(work: Work): void {
+    const again = this.#core.work().find(({ key }) => key === work.key);
+    if (again === undefined || JSON.stringify(again) !== JSON.stringify(work)) return;
+    throw new Error("it was answered, and yet it has to be said again");
   }
 
   /** The alarm handler's body. */
@@ -145,10 +153,25 @@ export class Shell<Work extends Keyed> {
       if (next === null || timeMs < next) next = timeMs;
     };
     if (this.#inFlight.size > 0) earlier(nowMs + SAFETY_ALARM_MS);
-    for (const { untilMs } of this.#held.values()) earlier(Math.max(untilMs, nowMs));
-    if (next === null || (this.#alarmMs !== null && this.#alarmMs <= next)) return;
-    this.#alarmMs = next;
-    void this.#ctx.storage.setAlarm(next);
+    // What is being said just now is held back no longer, and the alarm above looks after it.
+    for (const [key, { untilMs }] of this.#held) {
+      if (!this.#inFlight.has(key)) earlier(Math.max(untilMs, nowMs));
+    }
+    if (next === null) this.#disarm(nowMs);
+    else if (this.#alarmMs === null || next < this.#alarmMs) {
+      this.#alarmMs = next;
+      void this.#ctx.storage.setAlarm(next);
+    }
+  }
+
+  /**
+   * Nothing is waited for. Waking for nothing costs more than the row that it takes to forget the
+   * alarm, except in a busy object, which would set the next one a moment later.
+   */
+  #disarm(nowMs: number): void {
+    if (this.#alarmMs === null || this.#alarmMs <= nowMs + SAFETY_ALARM_MS) return;
+    this.#alarmMs = null;
+    void this.#ctx.storage.deleteAlarm();
   }
 }
 

@@ -94,6 +94,8 @@ export type Container = {
   readonly containerId: ContainerId;
   readonly attemptId: ApplicationAttemptId;
   readonly nodeId: NodeId;
+  /** The node's stay in the cluster that it was allocated in; in another one it cannot be started. */
+  readonly nodeIncarnation: number;
   readonly resource: Resource;
   /** Priority and allocationRequestId echo the ask: the only link between ask and grant. */
   readonly priority: number;

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { startNodeManager } from "../../src/agent/main.ts";
 import { UPDATER_TIMINGS } from "../../src/agent/node-status-updater.ts";
+import { NODE_GRACE_MS } from "../../src/core/cluster/tracker-node.ts";
 import { TestNode } from "./test-node.ts";
 import { JOIN_TOKEN, launchContext } from "./test-tracker.ts";
 
@@ -30,6 +31,10 @@ it("connects again whenever the connection breaks, and says then what happened m
   writeFileSync(join(node.workDirectory(id), "go"), "");
   node.tracker.isSocketRefused = false;
   expect((await node.tracker.untilState(id, "COMPLETE")).exitStatus).toBe(6);
+});
+
+it("never waits so long that a tracker which was away takes the node for lost", () => {
+  expect(UPDATER_TIMINGS.backoffMaxMs).toBeLessThanOrEqual(NODE_GRACE_MS / 2);
 });
 
 it("falls back to HTTP heartbeats where no socket passes, and returns to the socket", async () => {

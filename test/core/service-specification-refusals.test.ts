@@ -276,6 +276,12 @@ const COMPONENT: readonly Case[] = [
     /in a circle: a -> b -> a$/,
   ],
   [
+    "a quicklink that is a script",
+    yarnfile({ quicklinks: { ui: "javascript:alert(1)" } }),
+    "quicklinks.ui",
+    /begins with http:\/\/ or https:\/\//,
+  ],
+  [
     "an unknown quicklink",
     of({ quicklinks: ["constructor"] }),
     "components[0].quicklinks[0]",

@@ -12,8 +12,8 @@ import {
   takeDesired,
   takeRegistered,
 } from "../../src/agent/container-manager.ts";
-import { type ContainerStatus, EXIT } from "../../src/shared/container.ts";
 import type { ContainerLaunchContext } from "../../src/shared/container.ts";
+import { type ContainerStatus, EXIT } from "../../src/shared/container.ts";
 import type { TrackerMessage } from "../../src/shared/protocol/resource-tracker.ts";
 import { Connection } from "./connection.ts";
 import type { ContainerRecord, Machine, SimulatedProcess } from "./machine.ts";
@@ -41,7 +41,8 @@ export class SimulatedAgent {
 
   /** Finds the containers of its last life, then opens a connection. */
   begin(): void {
-    for (const [containerId, record] of this.#machine.disk) this.#containers.set(containerId, record);
+    for (const [containerId, record] of this.#machine.disk)
+      this.#containers.set(containerId, record);
     for (const containerId of this.#containers.keys()) this.#adopt(containerId);
     this.#later(5, "connects", () => this.#connect());
   }
@@ -117,7 +118,8 @@ export class SimulatedAgent {
   #connect(): void {
     const { world, tracker, nodeId, partitionedUntilMs } = this.#machine;
     if (partitionedUntilMs > world.nowMs || tracker.unreachableUntilMs > world.nowMs) {
-      return this.#retry();
+      this.#retry();
+      return;
     }
     const number = this.#machine.nextConnection();
     this.#connection = new Connection(world, tracker, this, { nodeId, number });
@@ -245,7 +247,10 @@ export class SimulatedAgent {
 
   #launch(containerId: string, launch: ContainerLaunchContext): void {
     const record = this.#containers.get(containerId);
-    if (record?.stop) return this.#complete(containerId, record.stop);
+    if (record?.stop) {
+      this.#complete(containerId, record.stop);
+      return;
+    }
     if (record?.phase !== "NEW") return;
     this.#machine.spawn(containerId, launch.instance);
     this.#running(containerId, this.#machine.world.nowMs);
@@ -267,7 +272,8 @@ export class SimulatedAgent {
     if (!record || record.phase === "COMPLETE" || record.phase === "FORGOTTEN") return;
     const process = this.#machine.processes.get(containerId);
     if (record.bootId !== this.#machine.bootId || !process?.isAlive) {
-      return this.#ended(containerId);
+      this.#ended(containerId);
+      return;
     }
     this.#running(containerId, process.startedMs);
     if (record.stop) this.#terminate(containerId);
@@ -292,7 +298,10 @@ export class SimulatedAgent {
   #ended(containerId: string): void {
     const record = this.#containers.get(containerId);
     if (!record || record.phase === "COMPLETE" || record.phase === "FORGOTTEN") return;
-    if (record.stop) return this.#complete(containerId, record.stop);
+    if (record.stop) {
+      this.#complete(containerId, record.stop);
+      return;
+    }
     const process = this.#machine.processes.get(containerId);
     const isSeen = record.bootId === this.#machine.bootId && process !== undefined;
     const exitStatus = isSeen && process.exitCode !== null ? process.exitCode : EXIT.LOST;

@@ -182,10 +182,11 @@ export class Auditor implements MachineWatcher {
 
   #checkAlone(
     machine: Machine,
-    { containerId, attemptId, instance }: Pick<
-      SimulatedProcess,
-      "containerId" | "attemptId" | "instance"
-    >,
+    {
+      containerId,
+      attemptId,
+      instance,
+    }: Pick<SimulatedProcess, "containerId" | "attemptId" | "instance">,
   ): void {
     for (const other of this.#parts.machines) {
       const twin = other.living.find(

@@ -4,7 +4,7 @@
  */
 import type { Change, Table } from "../../src/core/table.ts";
 import type { Network, Party } from "./network.ts";
-import type { World } from "./world.ts";
+import { Violation, type World } from "./world.ts";
 
 const SAFETY_ALARM_MS = 10_000;
 const RETRY_BASE_MS = 100;
@@ -82,12 +82,16 @@ export abstract class DurableObject<OwnCore extends Core, Work extends Keyed> im
 
   pump(): void {
     const { nowMs } = this.world;
-    for (const work of this.work()) {
-      if (this.#inFlight.has(work.key)) continue;
-      const held = this.#held.get(work.key);
-      if (held && held.untilMs > nowMs) continue;
-      this.#inFlight.add(work.key);
-      this.perform(work, (holdMs) => this.#settled(work.key, holdMs));
+    const work = this.work();
+    if (this.#held.size > 0) {
+      const keys = new Set(work.map(({ key }) => key));
+      for (const key of this.#held.keys()) if (!keys.has(key)) this.#held.delete(key);
+    }
+    for (const item of work) {
+      const heldUntilMs = this.#held.get(item.key)?.untilMs ?? 0;
+      if (this.#inFlight.has(item.key) || heldUntilMs > nowMs) continue;
+      this.#inFlight.add(item.key);
+      this.perform(item, (holdMs) => this.#settled(item, holdMs));
     }
     this.#rearm(nowMs);
   }
@@ -105,9 +109,9 @@ export abstract class DurableObject<OwnCore extends Core, Work extends Keyed> im
   /** The first thing of a new life. */
   protected woken(): void {}
 
-  /** Nothing to say and nobody to hear of. */
-  isIdle(): boolean {
-    return this.work().length === 0 && this.#inFlight.size === 0;
+  /** What it has to say, and what it waits to hear of. */
+  unfinished(): readonly string[] {
+    return [...this.work().map(({ key }) => key), ...this.#inFlight];
   }
 
   /** The clock has leapt: an alarm may be due. */
@@ -115,8 +119,9 @@ export abstract class DurableObject<OwnCore extends Core, Work extends Keyed> im
     if (this.#alarmMs !== null) this.#setAlarm(this.#alarmMs);
   }
 
-  #settled(key: string, holdMs: number | null): void {
-    if (holdMs === null) {
+  #settled(work: Work, holdMs: number | null): void {
+    const { key } = work;
+    if (holdMs === null || (holdMs === 0 && this.#isAsBefore(work))) {
       const failures = (this.#held.get(key)?.failures ?? 0) + 1;
       const delayMs = Math.min(RETRY_MAX_MS, RETRY_BASE_MS * 2 ** Math.min(failures, 10));
       const jitter = 0.5 + this.world.random.next() / 2;
@@ -128,6 +133,13 @@ export abstract class DurableObject<OwnCore extends Core, Work extends Keyed> im
     }
     this.#inFlight.delete(key);
     this.pump();
+  }
+
+  /** Work that is still the same after it was done would be done for ever. */
+  #isAsBefore(work: Work): boolean {
+    const again = this.work().find(({ key }) => key === work.key);
+    if (again === undefined || JSON.stringify(again) !== JSON.stringify(work)) return false;
+    throw new Violation("PROGRESS", `${this.name} has done ${work.key}, and has to do it again`);
   }
 
   #save(changes: readonly Change[]): void {
@@ -145,14 +157,17 @@ export abstract class DurableObject<OwnCore extends Core, Work extends Keyed> im
       if (next === null || timeMs < next) next = timeMs;
     };
     if (this.#inFlight.size > 0) earlier(nowMs + SAFETY_ALARM_MS);
-    if (this.#held.size > 0) {
-      for (const work of this.work()) {
-        const held = this.#inFlight.has(work.key) ? undefined : this.#held.get(work.key);
-        if (held) earlier(Math.max(held.untilMs, nowMs));
-      }
+    for (const [key, { untilMs }] of this.#held) {
+      if (!this.#inFlight.has(key)) earlier(Math.max(untilMs, nowMs));
     }
-    if (next === null || (this.#alarmMs !== null && this.#alarmMs <= next)) return;
-    this.#setAlarm(next);
+    if (next === null) this.#disarm(nowMs);
+    else if (this.#alarmMs === null || this.#alarmMs > next) this.#setAlarm(next);
+  }
+
+  #disarm(nowMs: number): void {
+    if (this.#alarmMs === null || this.#alarmMs <= nowMs + SAFETY_ALARM_MS) return;
+    this.#alarmMs = null;
+    this.#alarmOrder += 1;
   }
 
   /** Alarms come late, never early. */

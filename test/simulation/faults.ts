@@ -7,10 +7,10 @@ import type { Cluster } from "./simulation.ts";
 export function drawWeather(random: Random): NetworkFaults {
   const often = (probabilities: readonly number[]) => random.pick(probabilities);
   return {
-    loss: often([0, 0.01, 0.05, 0.2]),
-    doubling: often([0, 0.02, 0.1]),
-    lateness: often([0, 0.01, 0.05]),
-    crashing: often([0, 0, 0.005, 0.03]),
+    loss: often([0, 0.02, 0.1, 0.2]),
+    doubling: often([0, 0.05, 0.2]),
+    lateness: often([0, 0.03, 0.1]),
+    crashing: often([0, 0, 0.01, 0.03]),
     delayMaxMs: random.pick([5, 50, 500, 5_000]),
     lateMaxMs: random.pick([100, 5_000, 60_000, 900_000]),
   };

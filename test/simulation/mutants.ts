@@ -15,6 +15,8 @@ import type { TrackerMessage } from "../../src/shared/protocol/resource-tracker.
 
 export type Mutant = {
   readonly name: string;
+  /** The auditor's rules by which it may be found. */
+  readonly foundBy: readonly string[];
   /** Called with every core that is built, in every life. */
   readonly cluster?: (cluster: Cluster) => void;
   readonly tracker?: (tracker: Tracker) => void;
@@ -32,15 +34,17 @@ export type Mutant = {
   readonly isForgetfulAgent?: boolean;
 };
 
-export const NO_MUTANT: Mutant = { name: "none" };
+export const NO_MUTANT: Mutant = { name: "none", foundBy: [] };
 
 export const MUTANTS: readonly Mutant[] = [
   {
     name: "the tracker never acknowledges the end of a container",
+    foundBy: ["AGENT"],
     dropsMessage: ({ type }) => type === "acknowledge",
   },
   {
     name: "the tracker starts every container twice, the second time under a new id",
+    foundBy: ["GRANTED"],
     tracker(tracker) {
       const start = tracker.startContainers.bind(tracker);
       tracker.startContainers = (master, requests) => {
@@ -58,6 +62,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "allocate ignores the responseId of a request",
+    foundBy: ["PROCESSES", "DESIRED"],
     allocate(cluster, attemptId, request, nowMs) {
       const responseId = cluster.applicationOf(attemptId)?.responseId ?? 0;
       return allocate(cluster, attemptId, { ...request, responseId }, nowMs);
@@ -65,6 +70,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a container's resources are free as soon as its end is ordered",
+    foundBy: ["BOOKS"],
     cluster(cluster) {
       const request = cluster.requestCleanup.bind(cluster);
       cluster.requestCleanup = (container, exit) => {
@@ -75,6 +81,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "an application ends without its containers",
+    foundBy: ["OWNER", "REST"],
     cluster(cluster) {
       cluster.endApplication = (application, end, nowMs) => {
         cluster.scheduler.removeApplication(application.attemptId);
@@ -85,6 +92,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "changes of a service's wanted numbers are not stored",
+    foundBy: ["PROMISE", "REBUILT", "DESIRED"],
     service(service) {
       const drain = service.drain.bind(service);
       service.drain = () => drain().filter(({ table }) => table !== "components");
@@ -92,6 +100,54 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "the agent forgets a container once its end is acknowledged",
+    foundBy: ["ONCE"],
     isForgetfulAgent: true,
+  },
+  {
+    name: "requests are taken though they were overtaken",
+    foundBy: ["ASKED", "DESIRED", "PLACED", "PROCESSES"],
+    allocate(cluster, attemptId, request, nowMs) {
+      const application = cluster.applicationOf(attemptId);
+      if (application) cluster.applications.put({ ...application, sequence: 0 });
+      return allocate(cluster, attemptId, request, nowMs);
+    },
+  },
+  {
+    name: "a container is started though its node was lost since",
+    foundBy: ["ALONE", "ROOM"],
+    tracker(tracker) {
+      const start = tracker.startContainers.bind(tracker);
+      tracker.startContainers = (master, requests) =>
+        start(
+          master,
+          requests.map((request) => {
+            const nodeIncarnation = tracker.nodes.get(request.nodeId)?.incarnation ?? 0;
+            return { ...request, nodeIncarnation };
+          }),
+        );
+    },
+  },
+  {
+    name: "the tracker takes no order for a container that it has not heard of",
+    foundBy: ["ALONE", "ROOM", "PROCESSES"],
+    tracker(tracker) {
+      const cleanup = tracker.cleanupContainers.bind(tracker);
+      tracker.cleanupContainers = (orders) => {
+        const known = orders.filter(({ containerId }) => tracker.containers.get(containerId));
+        const unknown = orders.filter(({ containerId }) => !tracker.containers.get(containerId));
+        return [...cleanup(known), ...unknown.map(({ containerId }) => containerId)];
+      };
+    },
+  },
+  {
+    name: "a master forgets what it has sent to the registry and not heard of",
+    foundBy: ["RECORDS", "REBUILT"],
+    service(service) {
+      const drain = service.drain.bind(service);
+      service.drain = () =>
+        drain().filter(
+          ({ table, body }) => !(table === "published" && body?.endsWith('"body":""}')),
+        );
+    },
   },
 ];

@@ -66,10 +66,14 @@ export class Network {
       this.#world.after(delayMs, `${call.what} FAILED`, () => {
         if (isAlive()) call.failed();
       });
-    if (random.chance(loss)) return fail(this.#delayMs());
+    if (random.chance(loss)) {
+      fail(this.#delayMs());
+      return;
+    }
     if (!call.isOnce && random.chance(lateness)) {
       this.#again(call, "LATE");
-      return fail(this.#delayMs());
+      fail(this.#delayMs());
+      return;
     }
     if (!call.isOnce && random.chance(doubling)) this.#again(call, "AGAIN");
     this.#world.after(this.#delayMs(), call.what, () => {

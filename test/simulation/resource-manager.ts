@@ -104,6 +104,7 @@ export class SimulatedResourceManager extends DurableObject<Cluster, Work> {
       containerId: row.containerId,
       attemptId,
       nodeId: row.nodeId,
+      nodeIncarnation: row.nodeIncarnation,
       resource: row.resource,
       priority: row.priority,
       allocationRequestId: row.allocationRequestId,
@@ -140,10 +141,16 @@ export class SimulatedResourceManager extends DurableObject<Cluster, Work> {
   }
 
   protected override perform(work: Work, settled: (holdMs: number | null) => void): void {
-    if (work.type === "wake") return this.#wake(work.attemptId, settled);
+    if (work.type === "wake") {
+      this.#wake(work.attemptId, settled);
+      return;
+    }
     const { orders, shard } = work;
     const tracker = this.peers?.tracker(shard);
-    if (!tracker) return settled(null);
+    if (!tracker) {
+      settled(null);
+      return;
+    }
     this.network.call({
       from: this,
       to: tracker,

@@ -9,7 +9,12 @@ import type { Cluster } from "./simulation.ts";
 
 export function checkRest(cluster: Cluster): void {
   for (const object of cluster.objects) {
-    check(object.isIdle(), "REST", () => `${object.name} has something to say, and says nothing`);
+    const unfinished = object.unfinished();
+    check(
+      unfinished.length === 0,
+      "REST",
+      () => `${object.name} has something to say, and says nothing: ${unfinished.join(", ")}`,
+    );
   }
   for (const machine of cluster.machines) checkMachine(cluster, machine);
   for (const master of cluster.masters) checkService(cluster, master);

@@ -1,5 +1,6 @@
 /**
- * `npm run simulate -- --seed 42 [--seeds 1000] [--verbose]`: runs one seed, or so many from it on.
+ * `npm run simulate -- --seed 42 [--seeds 1000 [--keep-going]] [--verbose]`: runs one seed, or so
+ * many from it on, until the first failure unless it shall keep going.
  * The same seed is the same history, event for event, and prints the same hash.
  */
 import { parseArgs } from "node:util";
@@ -35,7 +36,9 @@ for (let seed = first; seed < first + count; seed += 1) {
     const rule = error instanceof Violation ? error.rule : "THROWN";
     failures.set(rule, [...(failures.get(rule) ?? []), seed]);
     if (count === 1 || !values["keep-going"]) {
-      console.error(`seed ${seed} fails: ${error instanceof Violation ? error.message : (error as Error).stack}`);
+      console.error(
+        `seed ${seed} fails: ${error instanceof Violation ? error.message : (error as Error).stack}`,
+      );
       console.error(`replay: npm run simulate -- --seed ${seed} --verbose`);
       process.exitCode = 1;
       break;

@@ -102,8 +102,9 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
 
   onAllocateReady(attemptId: string): void {
     if (this.core.row?.attemptId !== attemptId) return;
-    this.core.newsWaiting = true;
-    this.pump();
+    this.run("allocateReady", () => {
+      this.core.newsWaiting = true;
+    });
   }
 
   onContainerStatuses(
@@ -140,73 +141,106 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
   }
 
   protected override perform(work: Work, settled: Settled): void {
-    const { peers } = this;
-    if (!peers) return settled(null);
-    const { resourceManager, registry } = peers;
     switch (work.type) {
       case "submit":
-        return this.#tell(settled, {
-          to: resourceManager,
-          what: "submitApplication",
-          request: () => resourceManager.submitApplication(work.context),
-          reply: (reply) =>
-            this.run("applicationSubmitted", (nowMs) => {
-              if (reply.ok) return applicationSubmitted(this.core, work.submissionId, reply.value);
-              submissionRefused(this.core, work.submissionId, reply.error.message, nowMs);
-            }),
-        });
+        this.#submit(work, settled);
+        break;
       case "register":
-        return this.#tell(settled, {
-          to: resourceManager,
-          what: "registerApplicationMaster",
-          request: () => resourceManager.registerApplicationMaster(work.attemptId),
-          reply: (reply) => {
-            if (!reply.ok) return this.#attemptLost(work.attemptId, reply.error);
-            this.run("masterRegistered", (nowMs) => masterRegistered(this.core, nowMs));
-          },
-        });
+        this.#register(work.attemptId, settled);
+        break;
       case "allocate":
-        return this.#allocate(work, settled);
+        this.#allocate(work, settled);
+        break;
       case "start":
-        return this.#start(work.key, work.requests, settled);
+        this.#start(work.key, work.requests, settled);
+        break;
       case "finish":
-        return this.#tell(settled, {
-          to: resourceManager,
-          what: "finishApplicationMaster",
-          request: () => resourceManager.finishApplicationMaster(work.attemptId, work.request),
-          reply: (reply) => {
-            if (!reply.ok && reply.error.code !== "NOT_FOUND") return false;
-            this.run("applicationFinished", () => applicationFinished(this.core, work.attemptId));
-          },
-        });
+        this.#finish(work, settled);
+        break;
       case "publish":
-        return this.#tell(settled, {
-          to: registry,
-          what: "transact",
-          // The registry's protocol has no generations: it cannot tell a late request from a new one.
-          isOnce: true,
-          request: () => registry.transact(work.operations),
-          reply: (reply) => {
-            if (!reply.ok) return false;
-            this.run("recordsPublished", () => recordsPublished(this.core, work.operations));
-          },
-        });
+        this.#publish(work, settled);
+        break;
       case "report":
-        return this.#tell(settled, {
-          to: resourceManager,
-          what: "reportService",
-          request: () => resourceManager.reportService(this.name, work.generation, work.entry),
-          reply: () => this.run("reported", () => this.core.update({ entryHeard: work.generation })),
-        });
+        this.#report(work, settled);
+        break;
       case "wipe":
         this.run("forgetService", () => forgetService(this.core));
-        return settled(0);
+        settled(0);
     }
   }
 
+  #submit({ submissionId, context }: Extract<Work, { type: "submit" }>, settled: Settled): void {
+    const { resourceManager } = this.#peers();
+    this.#tell(settled, {
+      to: resourceManager,
+      what: "submitApplication",
+      request: () => resourceManager.submitApplication(context),
+      reply: (reply) =>
+        this.run("applicationSubmitted", (nowMs) => {
+          if (reply.ok) applicationSubmitted(this.core, submissionId, reply.value);
+          else submissionRefused(this.core, submissionId, reply.error.message, nowMs);
+        }),
+    });
+  }
+
+  #register(attemptId: string, settled: Settled): void {
+    const { resourceManager } = this.#peers();
+    this.#tell(settled, {
+      to: resourceManager,
+      what: "registerApplicationMaster",
+      request: () => resourceManager.registerApplicationMaster(attemptId),
+      reply: (reply) => {
+        if (!reply.ok) return this.#attemptLost(attemptId, reply.error);
+        this.run("masterRegistered", (nowMs) => masterRegistered(this.core, attemptId, nowMs));
+      },
+    });
+  }
+
+  #finish({ attemptId, request }: Extract<Work, { type: "finish" }>, settled: Settled): void {
+    const { resourceManager } = this.#peers();
+    this.#tell(settled, {
+      to: resourceManager,
+      what: "finishApplicationMaster",
+      request: () => resourceManager.finishApplicationMaster(attemptId, request),
+      reply: (reply) => {
+        if (!reply.ok && reply.error.code !== "NOT_FOUND") return false;
+        this.run("applicationFinished", () => applicationFinished(this.core, attemptId));
+      },
+    });
+  }
+
+  #publish({ operations }: Extract<Work, { type: "publish" }>, settled: Settled): void {
+    const { registry } = this.#peers();
+    this.#tell(settled, {
+      to: registry,
+      what: "transact",
+      // The registry's protocol has no generations: it cannot tell a late request from a new one.
+      isOnce: true,
+      request: () => registry.transact(operations),
+      reply: (reply) => {
+        if (!reply.ok) return false;
+        this.run("recordsPublished", () => recordsPublished(this.core, operations));
+      },
+    });
+  }
+
+  #report({ generation, entry }: Extract<Work, { type: "report" }>, settled: Settled): void {
+    const { resourceManager } = this.#peers();
+    this.#tell(settled, {
+      to: resourceManager,
+      what: "reportService",
+      request: () => resourceManager.reportService(this.name, generation, entry),
+      reply: () => this.run("reported", () => this.core.update({ entryHeard: generation })),
+    });
+  }
+
+  #peers(): Peers {
+    if (!this.peers) throw new Error(`${this.name} was not put into a cluster`);
+    return this.peers;
+  }
+
   #allocate(work: Extract<Work, { type: "allocate" }>, settled: Settled): void {
-    const resourceManager = this.peers?.resourceManager;
-    if (!resourceManager) return settled(null);
+    const { resourceManager } = this.#peers();
     const { attemptId, request } = work;
     this.#tell(settled, {
       to: resourceManager,
@@ -222,8 +256,11 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
   }
 
   #start(key: string, requests: readonly StartContainerRequest[], settled: Settled): void {
-    const tracker = this.peers?.tracker(key.slice("start ".length));
-    if (!tracker) return settled(null);
+    const tracker = this.#peers().tracker(key.slice("start ".length));
+    if (!tracker) {
+      settled(null);
+      return;
+    }
     this.#tell(settled, {
       to: tracker,
       what: "startContainers",

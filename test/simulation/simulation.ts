@@ -117,11 +117,11 @@ function storm(cluster: Cluster): void {
   }
   const durationMs = random.between(20_000, 240_000);
   for (const user of users.values()) {
-    for (let count = random.between(1, 9); count > 0; count -= 1) {
+    for (let count = random.between(1, 14); count > 0; count -= 1) {
       world.after(random.between(0, durationMs), `${user.name} acts`, () => user.act());
     }
   }
-  for (let count = random.between(0, 25); count > 0; count -= 1) {
+  for (let count = random.between(0, 50); count > 0; count -= 1) {
     world.after(random.between(1, durationMs), "something happens", () => strike(cluster));
   }
   let isOver = false;
@@ -144,6 +144,15 @@ function calm(cluster: Cluster): void {
     if (!machine.healthy) machine.agent?.setHealth(true);
     for (const process of machine.living) machine.setReady(process, true);
   }
+  rest(cluster);
+  for (const object of objects) object.run("woken", () => undefined);
+  rest(cluster);
+  for (const object of objects) cluster.auditor.checkRebuilt(object);
+}
+
+/** Until nothing is going to happen any more. */
+function rest(cluster: Cluster): void {
+  const { world } = cluster;
   const begunAt = world.steps;
   while (world.step()) {
     check(
@@ -152,7 +161,6 @@ function calm(cluster: Cluster): void {
       () => `the cluster never comes to rest: ${loudest(cluster)}`,
     );
   }
-  for (const object of objects) cluster.auditor.checkRebuilt(object);
 }
 
 function loudest({ world }: Cluster): string {

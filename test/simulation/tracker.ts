@@ -24,7 +24,7 @@ import type { World } from "./world.ts";
 
 type Work =
   | { readonly key: "report"; readonly report: TrackerReport }
-  | { readonly key: string; readonly master: string };
+  | { readonly key: string; readonly master: string; readonly generation: number };
 
 export class SimulatedTracker extends DurableObject<Tracker, Work> {
   readonly shard: string;
@@ -73,7 +73,10 @@ export class SimulatedTracker extends DurableObject<Tracker, Work> {
     if (!this.#sockets.includes(connection)) return;
     const { nodeId, session } = connection;
     const isRegistered = this.core.nodes.get(nodeId)?.session === session;
-    if (message.type !== "register" && !isRegistered) return connection.closeByTracker();
+    if (message.type !== "register" && !isRegistered) {
+      connection.closeByTracker();
+      return;
+    }
     this.run(`node.${message.type}`, () => {
       if (message.type === "register") registerNodeManager(this.core, message, session, []);
       if (message.type === "statuses") containerStatuses(this.core, nodeId, message.containers);
@@ -110,7 +113,7 @@ export class SimulatedTracker extends DurableObject<Tracker, Work> {
 
   /** Memory goes, sockets stay; only an object with nothing under way hibernates. */
   hibernate(): void {
-    if (this.isIdle()) super.crash();
+    if (this.unfinished().length === 0) super.crash();
   }
 
   protected override woken(): void {
@@ -144,7 +147,7 @@ export class SimulatedTracker extends DurableObject<Tracker, Work> {
     const report = this.core.report(this.shard);
     const work: Work[] = report ? [{ key: "report", report }] : [];
     for (const master of this.core.unheardMasters()) {
-      work.push({ key: `statuses ${master}`, master });
+      work.push({ key: `statuses ${master}`, master, generation: this.core.clock });
     }
     return work;
   }
@@ -156,7 +159,10 @@ export class SimulatedTracker extends DurableObject<Tracker, Work> {
 
   #report(report: TrackerReport, settled: (holdMs: number | null) => void): void {
     const resourceManager = this.peers?.resourceManager;
-    if (!resourceManager) return settled(null);
+    if (!resourceManager) {
+      settled(null);
+      return;
+    }
     this.network.call({
       from: this,
       to: resourceManager,
@@ -175,7 +181,10 @@ export class SimulatedTracker extends DurableObject<Tracker, Work> {
 
   #tell(name: string, settled: (holdMs: number | null) => void): void {
     const master = this.peers?.master(name);
-    if (!master) return settled(null);
+    if (!master) {
+      settled(null);
+      return;
+    }
     const { generation, statuses } = this.core.statusesFor(name);
     this.network.call({
       from: this,

@@ -46,12 +46,27 @@ export class User implements Party {
     if (this.isWaiting) return;
     const { random } = this.world;
     const { exists, runs } = this.#promised;
-    if (!exists || this.#master.core.row === undefined) return this.#create();
+    if (!exists || this.#master.core.row === undefined) {
+      this.#create();
+      return;
+    }
     const dice = random.between(1, 100);
-    if (dice <= 55 && runs) return this.#flex();
-    if (dice <= 65) return runs ? this.#stop() : this.#start();
-    if (dice <= 75) return this.#destroy();
-    if (dice <= 80) return this.#setLifetime();
+    if (dice <= 55 && runs) {
+      this.#flex();
+      return;
+    }
+    if (dice <= 65) {
+      runs ? this.#stop() : this.#start();
+      return;
+    }
+    if (dice <= 75) {
+      this.#destroy();
+      return;
+    }
+    if (dice <= 80) {
+      this.#setLifetime();
+      return;
+    }
     if (!runs) this.#start();
   }
 
@@ -88,15 +103,16 @@ export class User implements Party {
   #create(): void {
     const definition = drawDefinition(this.world.random, this.#master.name, this.#size);
     const { lifetime, startNow, components } = definition;
-    const submissionId = this.#submissionId();
     this.#command(
       "create",
-      () => this.#master.createService("ann", definition, submissionId),
+      () => this.#master.createService("ann", definition, this.#submissionId()),
       () => {
         this.#promised = {
           exists: true,
           runs: startNow,
-          wanted: new Map(components.map(({ name, numberOfContainers }) => [name, numberOfContainers])),
+          wanted: new Map(
+            components.map(({ name, numberOfContainers }) => [name, numberOfContainers]),
+          ),
           mayExpire: lifetime > 0,
           mayBeKilled: this.#wasJustKilled,
         };
@@ -105,13 +121,11 @@ export class User implements Party {
   }
 
   #start(): void {
-    const submissionId = this.#submissionId();
     this.#command(
       "start",
-      () => this.#master.startService(submissionId),
+      () => this.#master.startService(this.#submissionId()),
       () => {
         this.#promised.runs = true;
-        this.#promised.mayBeKilled = this.#wasJustKilled;
       },
     );
   }
@@ -188,7 +202,11 @@ export class User implements Party {
         },
         failed: () => {
           wasAnswered = false;
-          this.world.after(this.world.random.between(10, 1_000), `${this.name} tries again`, attempt);
+          this.world.after(
+            this.world.random.between(10, 1_000),
+            `${this.name} tries again`,
+            attempt,
+          );
         },
       });
     attempt();

@@ -63,6 +63,7 @@ export class TestCluster {
   readonly #options: WorkerOptions;
   readonly #nodeOptions: NodeOptions;
   readonly #killed = new Set<number>();
+  readonly #joinTokens: string[] = [];
 
   constructor(
     worker: RunningWorker,
@@ -89,6 +90,7 @@ export class TestCluster {
     const joinToken = hasCredential(this.home, number, node.url)
       ? undefined
       : (await this.security.createJoinToken(1, JOIN_TOKEN_LIFETIME_SECONDS)).token;
+    if (joinToken !== undefined) this.#joinTokens.push(joinToken);
     const agent = startAgent({ ...node, home: this.home, number, joinToken });
     this.agents.set(number, agent);
     this.#killed.delete(number);
@@ -174,6 +176,15 @@ export class TestCluster {
   /** What the Worker, or an agent, has logged so far. */
   log(of: "worker" | number): string {
     return readFileSync(of === "worker" ? this.#worker.logFile : this.agent(of).logFile, "utf8");
+  }
+
+  /** Everything that gives rights in this cluster and that nobody but its owner may ever see. */
+  secrets(): readonly string[] {
+    const credentials = [...this.agents.keys()].map((number) => {
+      const file = join(nodeHome(this.home, number), "credential.json");
+      return (JSON.parse(readFileSync(file, "utf8")) as { credential: string }).credential;
+    });
+    return [this.token, this.#options.claimCode, ...this.#joinTokens, ...credentials];
   }
 
   /** Where the Worker, the agents and `npm start` write what they have to say. */

@@ -3,8 +3,10 @@
  *
  * `responseId` makes allocate safe against lost and doubled messages: a reply is kept (as the
  * `deliveredIn` of the containers it carried) until the master shows, by sending its number, that
- * it has it. Unlike Hadoop's, an ask is counted against containers still on their way to the
- * master, so that repeating an ask never yields surplus containers.
+ * it has it. `sequence` tells a request that was overtaken by a later one, or was heard before: its
+ * asks are void, and nothing new is told in its reply, which nobody may hear. Unlike Hadoop's, an
+ * ask is counted against containers still on their way to the master, so that repeating an ask
+ * never yields surplus containers.
  */
 import { EXIT } from "../../shared/container.ts";
 import { fail, ok, type Reply } from "../../shared/errors.ts";
@@ -65,9 +67,13 @@ export function allocate(
 
   forgetAcknowledged(cluster, attemptId, request.responseId);
   release(cluster, attemptId, request);
-  for (const ask of request.asks) updateAsk(cluster, attemptId, ask, request.responseId);
+  const isOvertaken = request.sequence <= application.sequence;
+  if (!isOvertaken) {
+    cluster.applications.put({ ...application, sequence: request.sequence });
+    for (const ask of request.asks) updateAsk(cluster, attemptId, ask, request.responseId);
+  }
   cluster.schedule(nowMs);
-  return ok(deliver(cluster, attemptId, request.responseId));
+  return ok(deliver(cluster, attemptId, request.responseId, isOvertaken));
 }
 
 export function finishApplicationMaster(
@@ -135,7 +141,10 @@ function updateAsk(
   cluster.setAsk({ attemptId, priority, allocationRequestId, capability, count });
 }
 
-/** Containers for this ask which the master had not received when it sent the request. */
+/**
+ * Containers for this ask which the master had not received when it sent the request. It receives
+ * them all, also those that have ended meanwhile.
+ */
 function onTheirWay(
   cluster: Cluster,
   attemptId: ApplicationAttemptId,
@@ -148,7 +157,7 @@ function onTheirWay(
   const index = replayed ? cluster.containersOfAttempt : cluster.newsOfAttempt;
   for (const id of index.of(attemptId)) {
     const row = cluster.containers.get(id);
-    if (row === undefined || row.state === "COMPLETED") continue;
+    if (row === undefined) continue;
     if (row.priority !== ask.priority || row.allocationRequestId !== ask.allocationRequestId) {
       continue;
     }
@@ -157,28 +166,29 @@ function onTheirWay(
   return count;
 }
 
-/** Stamps the news with the reply's number, and collects all that the master does not have yet. */
+/**
+ * Stamps the news with the next number, or says the last reply again, exactly, to a master that has
+ * not shown that it has it: perhaps it has, and only this request came late.
+ */
 function deliver(
   cluster: Cluster,
   attemptId: ApplicationAttemptId,
   upTo: number,
+  isOvertaken: boolean,
 ): UnsignedAllocateResponse {
   const application = cluster.applicationOf(attemptId) as ApplicationRow;
-  const news = cluster.newsOfAttempt.of(attemptId);
+  const isReplay = application.responseId > upTo;
+  const news = isReplay || isOvertaken ? [] : cluster.newsOfAttempt.of(attemptId);
   const number = news.length > 0 ? upTo + 1 : application.responseId;
-  const ids =
-    number > upTo && application.responseId > upTo
-      ? cluster.containersOfAttempt.of(attemptId)
-      : news;
   if (number !== application.responseId) {
     cluster.applications.put({ ...application, responseId: number });
   }
   const allocated: ContainerRow[] = [];
   const completed: CompletedContainer[] = [];
-  for (const id of ids) {
-    const row = stamp(cluster, id, number);
-    if (row.deliveredIn === number && row.exit === null) allocated.push(row);
-    if (row.exit !== null && row.exitDeliveredIn === number) {
+  for (const id of isReplay ? cluster.containersOfAttempt.of(attemptId) : news) {
+    const row = isReplay ? cluster.containers.get(id) : stamp(cluster, id, number);
+    if (row?.deliveredIn === number) allocated.push(row);
+    if (row?.exit && row.exitDeliveredIn === number) {
       completed.push({ containerId: id, ...row.exit });
     }
   }

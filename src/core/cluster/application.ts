@@ -32,9 +32,9 @@ export function submitApplication(
   for (const { component, resource } of context.largestRequests) {
     const admitted = cluster.scheduler.admit(resource);
     if (!admitted.ok) {
-      const { message, ...more } = admitted.error;
+      const { message, hint } = admitted.error;
       return fail("INVALID_ARGUMENT", `component ${component}: ${message}`, {
-        ...more,
+        ...(hint ? { hint } : {}),
         reason: "InvalidResourceRequestException",
       });
     }
@@ -61,6 +61,7 @@ export function submitApplication(
     finishedMs: null,
     nextContainer: 1,
     responseId: 0,
+    sequence: 0,
     masterUnaware: false,
   });
   return ok({ applicationId, attemptId });

@@ -24,6 +24,8 @@ import type { MasterName } from "../../shared/protocol/container-management.ts";
 import type { Resource } from "../../shared/resource.ts";
 import { CapacityScheduler } from "../scheduler/capacity-scheduler.ts";
 import { type Change, Index, Table } from "../table.ts";
+import { guard } from "../transitions.ts";
+import { APPLICATION_TRANSITIONS, CONTAINER_TRANSITIONS, NODE_TRANSITIONS } from "./transitions.ts";
 
 /** `yarn.resourcemanager.rm.container-allocation.expiry-interval-ms`. */
 export const ALLOCATION_EXPIRY_MS = 600_000;
@@ -41,6 +43,8 @@ export type NodeRow = {
   readonly facts: NodeFacts;
   readonly shard: string;
   readonly state: NodeState;
+  /** Its stay in the cluster, as its tracker numbers them. */
+  readonly incarnation: number;
   readonly reason: string;
   readonly lastChangeMs: number;
 };
@@ -64,6 +68,8 @@ export type ApplicationRow = {
   readonly nextContainer: number;
   /** Number of the last allocate reply that told something new. */
   readonly responseId: number;
+  /** Of the last allocate request heard. */
+  readonly sequence: number;
   /** Ended behind its master's back, which has not answered to that yet. */
   readonly masterUnaware: boolean;
 };
@@ -85,6 +91,7 @@ export type ContainerRow = {
   readonly containerId: ContainerId;
   readonly attemptId: ApplicationAttemptId;
   readonly nodeId: NodeId;
+  readonly nodeIncarnation: number;
   readonly resource: Resource;
   readonly priority: number;
   readonly allocationRequestId: number;
@@ -172,6 +179,12 @@ export class Cluster {
 
   scheduler = new CapacityScheduler();
 
+  constructor() {
+    guard(this.applications, APPLICATION_TRANSITIONS, ({ state }) => state);
+    guard(this.containers, CONTAINER_TRANSITIONS, ({ state }) => state);
+    guard(this.nodes, NODE_TRANSITIONS, ({ state }) => state);
+  }
+
   /** Rebuilds the scheduler after the rows were loaded. */
   restore(): void {
     this.scheduler = new CapacityScheduler();
@@ -244,6 +257,7 @@ export class Cluster {
         containerId,
         attemptId,
         nodeId,
+        nodeIncarnation: this.nodes.get(nodeId)?.incarnation ?? 0,
         resource,
         priority,
         allocationRequestId,

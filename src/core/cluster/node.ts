@@ -53,21 +53,26 @@ function reportContainer(cluster: Cluster, report: ContainerReport): CleanupOrde
 }
 
 function reportNode(cluster: Cluster, shard: string, report: NodeReport, nowMs: number): void {
-  const { node: facts, presence } = report;
+  const { node: facts, presence, incarnation } = report;
   const before = cluster.nodes.get(facts.nodeId);
   if (presence !== "PRESENT") {
     cluster.scheduler.removeNode(facts.nodeId);
-    putNode(cluster, before, { facts, shard, state: presence, reason: report.reason }, nowMs);
+    putNode(
+      cluster,
+      before,
+      { facts, shard, incarnation, state: presence, reason: report.reason },
+      nowMs,
+    );
     loseContainers(cluster, facts.nodeId, report.reason);
     return;
   }
   if (facts.healthy) {
-    putNode(cluster, before, { facts, shard, state: "RUNNING", reason: "" }, nowMs);
+    putNode(cluster, before, { facts, shard, incarnation, state: "RUNNING", reason: "" }, nowMs);
     cluster.scheduler.addNode(facts);
     return;
   }
   const reason = facts.healthReport;
-  putNode(cluster, before, { facts, shard, state: "UNHEALTHY", reason }, nowMs);
+  putNode(cluster, before, { facts, shard, incarnation, state: "UNHEALTHY", reason }, nowMs);
   cluster.scheduler.removeNode(facts.nodeId);
   const diagnostics = `Container released on an *unhealthy* node: ${reason}`;
   for (const id of cluster.containersOfNode.of(facts.nodeId)) {

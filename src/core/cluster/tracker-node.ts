@@ -27,14 +27,16 @@ export function registerNodeManager(
   const { nodeId } = message.node;
   const before = tracker.nodes.get(nodeId);
   const generation = (before?.generation ?? 0) + 1;
+  const changedIn = nodeIsNews(before, message) ? tracker.tickClock() : (before?.changedIn ?? 0);
   tracker.nodes.put({
     facts: message.node,
     presence: "CONNECTED",
     reason: "",
     deadlineMs: null,
     session,
+    incarnation: before && isPresent(before) ? before.incarnation : changedIn,
     generation,
-    changedIn: nodeIsNews(before, message) ? tracker.tickClock() : (before?.changedIn ?? 0),
+    changedIn,
   });
 
   const acknowledged: ContainerId[] = [];
@@ -86,9 +88,12 @@ function sendDesired(
 }
 
 function nodeIsNews(before: TrackedNode | undefined, message: RegisterNodeManager): boolean {
-  if (!before) return true;
-  if (before.presence === "LOST" || before.presence === "SHUTDOWN") return true;
+  if (!before || !isPresent(before)) return true;
   return JSON.stringify(before.facts) !== JSON.stringify(message.node);
+}
+
+function isPresent({ presence }: TrackedNode): boolean {
+  return presence === "CONNECTED" || presence === "DISCONNECTED";
 }
 
 /** Statuses that changed on a connected node; ends are acknowledged once they are stored. */

@@ -23,10 +23,14 @@ import type {
   TrackerReport,
 } from "../../shared/protocol/resource-tracker.ts";
 import { type Change, Index, Table } from "../table.ts";
+import { guard } from "../transitions.ts";
 import type { Exit } from "./cluster.ts";
+import { PRESENCE_TRANSITIONS } from "./transitions.ts";
 
 /** The peer name of the ResourceManager; all others are masters. */
 export const RESOURCE_MANAGER_PEER = "resource-manager";
+/** Of a container that was ordered to end before its master handed it over: nobody is to hear. */
+const NO_MASTER = "";
 
 export type TrackedNode = {
   readonly facts: NodeFacts;
@@ -36,6 +40,8 @@ export type TrackedNode = {
   readonly deadlineMs: number | null;
   /** Tells a node's connections apart, so that the end of an old one is no news. */
   readonly session: number;
+  /** Its stay in the cluster: a new number whenever it comes anew or after it was given up. */
+  readonly incarnation: number;
   /** Of its desired set; rises with every change. */
   readonly generation: number;
   /** The shard's clock at the last change that the ResourceManager should hear of. */
@@ -92,6 +98,7 @@ export class Tracker {
   #messages: { nodeId: NodeId; message: TrackerMessage }[] = [];
 
   constructor() {
+    guard(this.nodes, PRESENCE_TRANSITIONS, ({ presence }) => presence);
     this.peers.watch((_, row) => {
       if (row) this.#clock = Math.max(this.#clock, row.acknowledged);
     });
@@ -129,6 +136,10 @@ export class Tracker {
 
   send(nodeId: NodeId, message: TrackerMessage): void {
     this.#messages.push({ nodeId, message });
+  }
+
+  get clock(): number {
+    return this.#clock;
   }
 
   /** The next value of the shard's clock. */
@@ -226,10 +237,12 @@ export class Tracker {
   /** ContainerManagementProtocol.startContainers: adds them to their nodes' desired sets. */
   startContainers(master: MasterName, requests: readonly StartContainerRequest[]): void {
     const changed = new Map<NodeId, DesiredContainer[]>();
-    for (const { containerId, nodeId, token, launch } of requests) {
+    for (const { containerId, nodeId, nodeIncarnation, token, launch } of requests) {
       if (this.containers.get(containerId)) continue;
       const node = this.nodes.get(nodeId);
-      const present = node?.presence === "CONNECTED" || node?.presence === "DISCONNECTED";
+      const present =
+        (node?.presence === "CONNECTED" || node?.presence === "DISCONNECTED") &&
+        node.incarnation === nodeIncarnation;
       const row: TrackedContainer = {
         containerId,
         nodeId,
@@ -243,20 +256,21 @@ export class Tracker {
       };
       this.containers.put(row);
       if (present) push(changed, nodeId, desiredOf(row, true));
-      else this.lose(row, "the node is not connected");
+      else this.lose(row, "the node is not there any more, or was away meanwhile");
     }
     this.#pushDesired(changed);
   }
 
   /**
-   * Orders containers to end. Answers those which this shard does not have: nothing of them runs
-   * here, unless a node brings them back, in which case they are reported and ordered again.
+   * Orders containers to end, also those that this shard has not heard of: their start may still be
+   * on its way, and only a node that has taken the order is sure never to start them. Answers those
+   * whose nodes are not there, so that nothing of them can run.
    */
   cleanupContainers(orders: readonly CleanupOrder[]): readonly ContainerId[] {
     const gone: ContainerId[] = [];
     const changed = new Map<NodeId, DesiredContainer[]>();
     for (const { containerId, nodeId, exitStatus, diagnostics } of orders) {
-      const row = this.containers.get(containerId);
+      const row = this.containers.get(containerId) ?? this.#unstarted(containerId, nodeId);
       if (!row || row.nodeId !== nodeId) {
         gone.push(containerId);
         continue;
@@ -268,6 +282,23 @@ export class Tracker {
     }
     this.#pushDesired(changed);
     return gone;
+  }
+
+  /** A container that its master has not handed over, on a node that is there. */
+  #unstarted(containerId: ContainerId, nodeId: NodeId): TrackedContainer | undefined {
+    const node = this.nodes.get(nodeId);
+    if (node?.presence !== "CONNECTED" && node?.presence !== "DISCONNECTED") return undefined;
+    return {
+      containerId,
+      nodeId,
+      master: NO_MASTER,
+      token: "",
+      launch: null,
+      stop: null,
+      status: null,
+      changedIn: 0,
+      changedForMasterIn: 0,
+    };
   }
 
   #pushDesired(changed: ReadonlyMap<NodeId, readonly DesiredContainer[]>): void {
@@ -310,6 +341,7 @@ function nodeReport(node: TrackedNode): NodeReport {
   return {
     node: node.facts,
     presence: gone ? (node.presence as "LOST" | "SHUTDOWN") : "PRESENT",
+    incarnation: node.incarnation,
     reason: node.reason,
   };
 }

@@ -27,7 +27,7 @@ const NOT_COUNTED: ReadonlySet<number> = new Set([
 
 /** Gives a new container to the first waiting instance of its component; surplus goes back. */
 export function containerAllocated(service: Service, container: Container, nowMs: number): void {
-  const { containerId, nodeId, token } = container;
+  const { containerId, nodeId, nodeIncarnation, token } = container;
   if (service.instanceWith(containerId) || service.releases.get(containerId)) return;
   const definition = service.row?.definition.components[container.allocationRequestId];
   const component = definition && service.components.get(definition.name);
@@ -48,6 +48,7 @@ export function containerAllocated(service: Service, container: Container, nowMs
     container: {
       containerId,
       nodeId,
+      nodeIncarnation,
       token,
       host: null,
       ip: null,

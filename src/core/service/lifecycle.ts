@@ -19,6 +19,7 @@ import {
 } from "./component.ts";
 import { ensureInstances } from "./instance.ts";
 import { restartSettings } from "./properties.ts";
+import { expectPublication } from "./records.ts";
 import type { Service, ServiceRow } from "./state.ts";
 import { record } from "./timeline.ts";
 
@@ -49,6 +50,7 @@ export function createService(
     attemptId: null,
     registered: false,
     responseId: 0,
+    sequence: nowMs,
     launchMs: null,
     lifetimeDeadlineMs: null,
     entry: null,
@@ -92,6 +94,7 @@ function submit(service: Service, submissionId: string, nowMs: number): void {
     attemptId: null,
     registered: false,
     responseId: 0,
+    sequence: (service.row?.sequence ?? nowMs) + 1,
     launchMs: nowMs,
     lifetimeDeadlineMs: null,
   });
@@ -127,9 +130,9 @@ export function submissionRefused(
 }
 
 /** From here on the lifetime runs (seed 001: "from the time it reaches the STARTED state"). */
-export function masterRegistered(service: Service, nowMs: number): void {
+export function masterRegistered(service: Service, attemptId: string, nowMs: number): void {
   const row = service.row;
-  if (row?.phase !== "RUNNING" || row.registered) return;
+  if (row?.attemptId !== attemptId || row.phase !== "RUNNING" || row.registered) return;
   const { lifetime } = row.definition;
   const lifetimeDeadlineMs =
     row.lifetimeDeadlineMs ?? (lifetime > 0 ? nowMs + lifetime * 1000 : null);
@@ -269,6 +272,7 @@ export function settle(service: Service, nowMs: number): void {
     destroyService(service, "its lifetime is over", nowMs);
   }
   updateEntry(service, nowMs);
+  expectPublication(service);
 }
 
 function settleRun(service: Service, row: ServiceRow, nowMs: number): void {

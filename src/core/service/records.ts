@@ -7,6 +7,8 @@ import type { AssignedContainer, InstanceRow, Service } from "./state.ts";
 
 /** Service class of services run by a ServiceMaster, as in Hadoop. */
 const SERVICE_CLASS = "yarn-service";
+/** The body of a published row whose record was sent and not yet acknowledged. */
+const UNKNOWN = "";
 
 /** Path → record. A container appears once it was ready, and stays until it ends. */
 export function desiredRecords(service: Service): ReadonlyMap<string, ServiceRecord> {
@@ -80,6 +82,18 @@ export function registryChanges(service: Service): readonly RegistryOperation[] 
     operations.push({ op: "bind", path, record, overwrite: true, createParents: true });
   }
   return operations;
+}
+
+/**
+ * Notes what is about to be published as unknown, before it is said: when the reply is lost, nobody
+ * can tell what the registry holds, and a record that it may hold must be deleted in the end.
+ */
+export function expectPublication(service: Service): void {
+  for (const [path, record] of desiredRecords(service)) {
+    const known = service.published.get(path)?.body;
+    if (known === UNKNOWN || known === JSON.stringify(record)) continue;
+    service.published.put({ path, body: UNKNOWN });
+  }
 }
 
 /** The registry has stored these operations. */

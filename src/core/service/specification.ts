@@ -80,10 +80,21 @@ function checkService(yarnfile: Yarnfile): Finding[] {
   report("components", checkNumberOfComponents(yarnfile.components.length));
   report("lifetime", checkLifetime(yarnfile.lifetime));
   report("state", checkState(yarnfile.state));
+  for (const [name, link] of Object.entries(yarnfile.quicklinks ?? {})) {
+    report(`quicklinks.${name}`, checkQuicklink(link));
+  }
   findings.push(...checkUnsupportedInService(yarnfile));
   findings.push(...checkConfiguration(yarnfile.configuration, ["configuration"]));
   if (yarnfile.resource) readResource(yarnfile.resource, ["resource"], findings);
   return findings;
+}
+
+/** Quicklinks become links on pages, so nothing but a web address may stand there. */
+function checkQuicklink(link: string): string | undefined {
+  if (link.length > LIMITS.urlLengthMax) return `expects at most ${LIMITS.urlLengthMax} characters`;
+  return /^https?:\/\//.test(link)
+    ? undefined
+    : "expects a link that begins with http:// or https://";
 }
 
 function checkServiceName(name: string): string | undefined {

@@ -8,6 +8,8 @@ import type { FinalStatus, PendingRequest } from "../../shared/protocol/applicat
 import type { ServiceEvent } from "../../shared/protocol/service.ts";
 import type { ServiceDefinition } from "../../shared/service.ts";
 import { type Change, Index, Table } from "../table.ts";
+import { guard } from "../transitions.ts";
+import { INSTANCE_TRANSITIONS, PHASE_TRANSITIONS } from "./transitions.ts";
 
 /**
  * STOPPED     saved; runs nothing (also after it failed or succeeded: `outcome`)
@@ -35,6 +37,11 @@ export type ServiceRow = {
   readonly registered: boolean;
   /** Of the last allocate reply received. */
   readonly responseId: number;
+  /**
+   * Of the next allocate request; never used for two requests that differ, not even by another
+   * service of the same name, hence counted from the epoch ms of the creation.
+   */
+  readonly sequence: number;
   /** Epoch ms of the present run's submission. */
   readonly launchMs: number | null;
   readonly lifetimeDeadlineMs: number | null;
@@ -50,7 +57,7 @@ export type ComponentRow = {
   readonly desired: number;
   /** Its dependencies were satisfied once; from then on it runs whatever becomes of them. */
   readonly started: boolean;
-  /** Outstanding number as the ResourceManager knows it; null: unknown, say it again. */
+  /** Outstanding number as the ResourceManager knows it; null: it was never told. */
   readonly asked: number | null;
   /** Epoch ms of the counted failures inside the reset window. */
   readonly failures: readonly number[];
@@ -90,6 +97,7 @@ export type InstanceRow = {
 export type AssignedContainer = {
   readonly containerId: ContainerId;
   readonly nodeId: NodeId;
+  readonly nodeIncarnation: number;
   /** ContainerToken, until the launch was handed over. */
   readonly token: string;
   readonly host: string | null;
@@ -107,7 +115,7 @@ export type AssignedContainer = {
  */
 export type ReleaseRow = { readonly containerId: ContainerId; readonly heard: boolean };
 
-/** A path in the registry, as it was last published. */
+/** A path in the registry, as it was last published; the body is empty while that is unknown. */
 export type PublishedRow = { readonly path: string; readonly body: string };
 
 /** Events, many to a row. */
@@ -124,6 +132,8 @@ export class Service {
    * and an answer that got lost is given again when it is asked for.
    */
   newsWaiting = false;
+  /** A request may have changed the outstanding numbers without an answer: say all of them again. */
+  asksInDoubt = false;
 
   readonly service = new Table<ServiceRow>("service", (row) => row.key);
   readonly components = new Table<ComponentRow>("components", (row) => row.name);
@@ -157,9 +167,17 @@ export class Service {
     (row) => row.state,
   );
 
+  constructor() {
+    guard(this.service, PHASE_TRANSITIONS, ({ phase }) => phase);
+    guard(this.instances, INSTANCE_TRANSITIONS, ({ state }) => state);
+  }
+
   /** After the rows were loaded: an answer may have been on its way, so there may be news. */
   restore(): void {
-    this.newsWaiting = this.row?.registered ?? false;
+    const { row } = this;
+    this.newsWaiting = row?.registered ?? false;
+    this.asksInDoubt = this.newsWaiting;
+    if (row) this.update({ sequence: row.sequence + 1 });
   }
 
   drain(): Change[] {

@@ -118,7 +118,8 @@ export function allocateRequest(service: Service, row: ServiceRow): AllocateRequ
   componentsOf(service, row).forEach(({ definition, row: component, counts }, index) => {
     ready += counts.READY + counts.SUCCEEDED;
     desired += component.desired;
-    if (!component.started || component.asked === counts.WAITING) return;
+    const isHeard = component.asked === counts.WAITING && !service.asksInDoubt;
+    if (!component.started || isHeard) return;
     asks.push({
       priority: definition.rank,
       allocationRequestId: index,
@@ -131,7 +132,7 @@ export function allocateRequest(service: Service, row: ServiceRow): AllocateRequ
     .filter(({ heard }) => !heard)
     .map(({ containerId }) => containerId);
   const progress = desired === 0 ? 1 : Math.min(1, ready / desired);
-  return { responseId: row.responseId, progress, asks, releases };
+  return { responseId: row.responseId, sequence: row.sequence, progress, asks, releases };
 }
 
 /** Stores an allocate reply. `request` is what it answers. */
@@ -142,8 +143,9 @@ export function allocated(
   nowMs: number,
 ): void {
   const row = service.row;
-  if (row?.phase !== "RUNNING" || row.responseId !== request.responseId) return;
-  service.update({ responseId: response.responseId });
+  if (row?.phase !== "RUNNING" || row.sequence !== request.sequence) return;
+  service.update({ responseId: response.responseId, sequence: row.sequence + 1 });
+  service.asksInDoubt = false;
   for (const ask of request.asks) {
     const name = row.definition.components[ask.allocationRequestId]?.name ?? "";
     const component = service.components.get(name);
@@ -161,9 +163,9 @@ export function allocated(
 
 /** The ResourceManager's numbers may not be what we think: say all of them again. */
 export function askAnew(service: Service): void {
-  for (const component of [...service.components.values()]) {
-    if (component.asked !== null) service.components.put({ ...component, asked: null });
-  }
+  const { row } = service;
+  if (row) service.update({ sequence: row.sequence + 1 });
+  service.asksInDoubt = true;
 }
 
 function startRequests(
@@ -177,7 +179,7 @@ function startRequests(
     const component = row.definition.components.find(({ name }) => name === instance.component);
     const container = instance.container;
     if (!component || !container) continue;
-    const { containerId, nodeId, token } = container;
+    const { containerId, nodeId, nodeIncarnation, token } = container;
     const launch = buildLaunchContext({
       definition: row.definition,
       component,
@@ -187,7 +189,7 @@ function startRequests(
       domain,
       dependencies: dependencyAddresses(service, component.dependencies),
     });
-    requests.push({ containerId, nodeId, token, launch });
+    requests.push({ containerId, nodeId, nodeIncarnation, token, launch });
   }
   return requests;
 }

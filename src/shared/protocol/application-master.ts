@@ -35,6 +35,8 @@ export type ResourceRequest = {
 export type AllocateRequest = {
   /** The last responseId received; 0 after registering. A reply that got lost is given again. */
   readonly responseId: number;
+  /** Rises with every request that is made; one that was overtaken is void. From 1. */
+  readonly sequence: number;
   /** 0–1 */
   readonly progress: number;
   readonly asks: readonly ResourceRequest[];

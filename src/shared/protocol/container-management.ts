@@ -9,6 +9,8 @@ import type { ContainerId, NodeId } from "../ids.ts";
 export type StartContainerRequest = {
   readonly containerId: ContainerId;
   readonly nodeId: NodeId;
+  /** As allocated: a container is over with the stay of its node, and must not start after it. */
+  readonly nodeIncarnation: number;
   readonly token: string;
   readonly launch: ContainerLaunchContext;
 };

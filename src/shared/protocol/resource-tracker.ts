@@ -165,6 +165,8 @@ export type NodeHeartbeatResponse = { readonly messages: readonly TrackerMessage
 export type NodeReport = {
   readonly node: NodeFacts;
   readonly presence: "PRESENT" | "LOST" | "SHUTDOWN";
+  /** Which stay of the node in the cluster this is: a new number after it was LOST or SHUTDOWN. */
+  readonly incarnation: number;
   readonly reason: string;
 };
 

@@ -8,7 +8,6 @@ import { exports, env as testEnv } from "cloudflare:workers";
 import { vi } from "vitest";
 import type { Env } from "../../../src/durable/env.ts";
 import { serviceMasterName, trackerName } from "../../../src/durable/names.ts";
-import type { NodeInfo } from "../../../src/shared/protocol/application-client.ts";
 import type { ServiceEvent } from "../../../src/shared/protocol/service.ts";
 import type { ServiceView } from "../../../src/shared/service.ts";
 import { component, yarnfile } from "../../support/yarnfile.ts";
@@ -126,10 +125,6 @@ export class EdgeCluster {
     await agent.connect();
     await this.nodeIs(nodeId, "RUNNING");
     return agent;
-  }
-
-  async nodes(): Promise<readonly Pick<NodeInfo, "state">[]> {
-    return (await this.nodeList()).map(({ state }) => ({ state }) as Pick<NodeInfo, "state">);
   }
 
   async nodeList(): Promise<readonly { id: string; state: string; numContainers: number }[]> {
@@ -261,7 +256,7 @@ export class EdgeCluster {
   }
 
   dispose(): void {
-    for (const agent of this.agents) agent.disconnect();
+    for (const agent of this.agents) agent.dispose();
   }
 }
 

@@ -19,6 +19,9 @@ import {
   type VerificationKey,
 } from "../../../src/shared/protocol/resource-tracker.ts";
 
+/** Between two attempts to connect: the real agent's jitter, in short. */
+const RECONNECT_MS = 10;
+
 export type TestAgentOptions = {
   readonly nodeId: string;
   readonly memoryMb?: number;
@@ -53,6 +56,7 @@ export class TestAgent {
   #keys: readonly VerificationKey[] = [];
   #socket: WebSocket | null = null;
   #reconnect: boolean;
+  #isGone = false;
   /** Messages are handled one after the other, though verifying a token waits. */
   #handled: Promise<void> = Promise.resolve();
 
@@ -84,6 +88,7 @@ export class TestAgent {
   async connect({ register = true } = {}): Promise<void> {
     const socket = await this.#options.connect();
     socket.accept();
+    if (this.#isGone) return socket.close();
     this.#socket = socket;
     socket.addEventListener("message", ({ data }) => this.#receive(String(data)));
     socket.addEventListener("close", ({ code, reason }) => this.#closed(socket, code, reason));
@@ -165,7 +170,18 @@ export class TestAgent {
     this.closes.push({ code, reason });
     if (this.#socket !== socket) return;
     this.#socket = null;
-    if (this.#reconnect) void this.connect().catch(() => this.#closed(socket, 0, "refused"));
+    if (this.#reconnect) this.#connectAgain();
+  }
+
+  #connectAgain(): void {
+    if (!this.#reconnect) return;
+    this.connect().catch(() => setTimeout(() => this.#connectAgain(), RECONNECT_MS));
+  }
+
+  /** The end of the agent, in whatever state it is. */
+  dispose(): void {
+    this.#isGone = true;
+    this.disconnect();
   }
 
   #receive(text: string): void {

@@ -104,7 +104,7 @@ export async function isDestroyed(cluster: EdgeCluster, agent: TestAgent): Promi
   await cluster.until("the containers to end", () => agent.statuses.size === 0);
   await cluster.until(
     () => "nothing to be left",
-    async () => (await leftovers(cluster)).length === 0 || undefined,
+    async () => (await leftovers(cluster)).length === 0,
   );
   expect(await leftovers(cluster)).toEqual([]);
 }
