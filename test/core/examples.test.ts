@@ -5,7 +5,7 @@ import { define } from "../support/yarnfile.ts";
 
 const EXAMPLES = new URL("../../examples/", import.meta.url);
 const files = readdirSync(EXAMPLES, { recursive: true, encoding: "utf8" }).filter((name) =>
-  /\.(?:ya?ml|json)$/.test(name),
+  /(?:^|\/)Yarnfile\.(?:ya?ml|json)$/.test(name),
 );
 
 it("there are examples, and hello-world is one of them", () => {
