@@ -228,7 +228,8 @@ function mayPass(error: unknown): boolean {
   return error instanceof ProblemError && error.failure.code === "UNAVAILABLE";
 }
 
-function pause(delayMs: number, signal: AbortSignal | undefined): Promise<void> {
+/** Waits; rejects with the signal's reason as soon as it is aborted. */
+export function pause(delayMs: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     const stop = () => {
       clearTimeout(timer);

@@ -4,7 +4,7 @@
  */
 import type { RegistryChangeType } from "../shared/protocol/registry-reader.ts";
 import type { ServiceRecordDocument } from "../shared/registry.ts";
-import { clusterUrl, type HttpOptions } from "./http.ts";
+import { clusterUrl, type HttpOptions, pause } from "./http.ts";
 import { failureOfBody, ProblemError } from "./problem-error.ts";
 import { registryUrlPath } from "./registry.ts";
 
@@ -119,19 +119,4 @@ async function refusal(response: Response): Promise<ProblemError> {
 
 function isPassing({ failure }: ProblemError): boolean {
   return ["UNAVAILABLE", "RESOURCE_EXHAUSTED", "INTERNAL"].includes(failure.code);
-}
-
-function pause(delayMs: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const stop = () => {
-      clearTimeout(timer);
-      reject(signal?.reason);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", stop);
-      resolve();
-    }, delayMs);
-    if (signal?.aborted) stop();
-    else signal?.addEventListener("abort", stop, { once: true });
-  });
 }

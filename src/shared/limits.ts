@@ -40,7 +40,6 @@ export const LIMITS = {
   assignmentsPerPassMax: 1_000,
   /** `yarn.resourcemanager.max-completed-applications`. */
   completedApplicationsMax: 1_000,
-  nodesPerClusterMax: 100_000,
 
   /** A register message of a node with a thousand containers stays below it. */
   nodeMessageBytesMax: 4_194_304,

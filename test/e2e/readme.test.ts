@@ -5,6 +5,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { isAvailable } from "../../scripts/prerequisites.ts";
 import { startCluster, type TestCluster } from "../support/cluster.ts";
 import { readProjectFile } from "../support/source-files.ts";
 import { openTerminal, type Terminal } from "../support/terminal.ts";
@@ -56,7 +57,7 @@ describe("README's commands", () => {
     expect(requests.length).toBeGreaterThan(1);
   });
 
-  it.each(requests)("%s", async (command) => {
+  it.skipIf(!isAvailable("curl")).each(requests)("%s", async (command) => {
     expect(await curl(command)).toContain("hello");
   });
 

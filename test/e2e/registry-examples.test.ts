@@ -7,6 +7,7 @@ import { once } from "node:events";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { isAvailable } from "../../scripts/prerequisites.ts";
 import { ROOT } from "../../scripts/run.ts";
 import { TextBody } from "../../src/client/http.ts";
 import { registryClient } from "../../src/client/registry.ts";
@@ -85,7 +86,7 @@ function runExample(name: string): Promise<string> {
   return run(process.execPath, [`${folder}/run.ts`], { SELVEDGE_TOKEN: cluster.token });
 }
 
-describe("the registry's examples", () => {
+describe.skipIf(!isAvailable("curl"))("the registry's examples", () => {
   it("all say what they show", () => {
     expect(readdirSync(join(ROOT, EXAMPLES)).sort()).toEqual(Object.keys(SHOWN));
   });
@@ -105,7 +106,7 @@ describe("the registry's examples", () => {
   });
 });
 
-describe("the commands of docs/registry.md", () => {
+describe.skipIf(!isAvailable("curl"))("the commands of docs/registry.md", () => {
   const blocks = [...readProjectFile("docs/registry.md").matchAll(/```sh\n([\s\S]*?)```/g)];
   const script = blocks.map(([, block]) => block ?? "").join("");
 
