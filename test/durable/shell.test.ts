@@ -80,25 +80,30 @@ describe("a call that fails", () => {
     return spy.mockRejectedValue(new Error("the test lets nothing through"));
   }
 
+  /** While a call is under way the alarm is 10 s away; the pauses seen here are all shorter. */
+  const UNDER_WAY_MS = 9_000;
+
   it("[SH3] is made again by the alarm, after ever longer pauses", async () => {
     const clock = new VirtualClock();
     const agent = await cluster.startNode("a:8041");
     const allocate = refuseAllocate();
     await cluster.launch();
     const pauses: number[] = [];
-    for (let attempt = 1; attempt <= 6; attempt += 1) {
+    for (let attempt = 1; attempt <= 5; attempt += 1) {
       await cluster.until(`attempt ${attempt}`, () => allocate.mock.calls.length >= attempt);
       const alarmMs = await cluster.until("the pause", async () => {
         const timeMs = await cluster.alarmOf("ServiceMaster");
-        return timeMs !== null && timeMs > Date.now() && timeMs;
+        const isPause =
+          timeMs !== null && timeMs > Date.now() && timeMs < Date.now() + UNDER_WAY_MS;
+        return isPause && timeMs;
       });
       pauses.push(alarmMs - Date.now());
       clock.jump(Math.max(0, alarmMs - Date.now()));
-      if (attempt === 6) allocate.mockRestore();
+      if (attempt === 5) allocate.mockRestore();
       await runDurableObjectAlarm(cluster.stub("ServiceMaster"));
     }
     await isStable(cluster, agent, 1);
-    expect(pauses[5]).toBeGreaterThan((pauses[0] ?? 0) * 4);
+    expect(pauses[4]).toBeGreaterThan((pauses[0] ?? 0) * 4);
     expect(Math.max(...pauses)).toBeLessThanOrEqual(30_000);
   });
 
