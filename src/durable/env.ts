@@ -10,6 +10,8 @@ export type Env = {
   readonly RESOURCE_TRACKER: DurableObjectNamespace<ResourceTracker>;
   readonly SERVICE_MASTER: DurableObjectNamespace<ServiceMaster>;
   readonly REGISTRY: DurableObjectNamespace<Registry>;
+  /** Packages and aggregated logs; absent in a deployment without R2. */
+  readonly STORE?: R2Bucket;
   /** Lets a deployer choose the claim code; without it the cluster makes one and logs it once. */
   readonly SELVEDGE_CLAIM_CODE?: string;
   /** "true" only where the Worker is bound to loopback (`npm start`). */

@@ -23,10 +23,12 @@ import { ALLOCATION_EXPIRY_MS, Cluster } from "../core/cluster/cluster.ts";
 import {
   cleanupsSent,
   expireAllocations,
+  finishedTold,
   getContainerOwner,
   nextExpiryMs,
   reportNodes,
   unsentCleanups,
+  untoldFinished,
 } from "../core/cluster/node.ts";
 import { ok, type Reply } from "../shared/errors.ts";
 import type { ApplicationAttemptId, ApplicationId, ContainerId, NodeId } from "../shared/ids.ts";
@@ -67,6 +69,12 @@ type Work =
       readonly type: "cleanup";
       readonly shard: string;
       readonly orders: readonly CleanupOrder[];
+    }
+  | {
+      readonly key: string;
+      readonly type: "finish";
+      readonly shard: string;
+      readonly applicationIds: readonly ApplicationId[];
     };
 
 export class ResourceManager
@@ -249,6 +257,9 @@ export class ResourceManager
     for (const [shard, orders] of unsentCleanups(this.#cluster)) {
       work.push({ key: `cleanup ${shard}`, type: "cleanup", shard, orders });
     }
+    for (const [shard, applicationIds] of untoldFinished(this.#cluster)) {
+      work.push({ key: `finish ${shard}`, type: "finish", shard, applicationIds });
+    }
     return work;
   }
 
@@ -260,6 +271,12 @@ export class ResourceManager
       return WAKE_AGAIN_MS;
     }
     const tracker = this.env.RESOURCE_TRACKER.getByName(trackerName(this.#name, work.shard));
+    if (work.type === "finish") {
+      const { shard, applicationIds } = work;
+      await tracker.finishApplications([...applicationIds]);
+      this.#shell.run("finishedTold", () => finishedTold(this.#cluster, shard, applicationIds));
+      return 0;
+    }
     const gone = await tracker.cleanupContainers([...work.orders]);
     this.#shell.run("cleanupsSent", (nowMs) =>
       cleanupsSent(this.#cluster, work.orders, gone, nowMs),

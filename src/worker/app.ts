@@ -18,7 +18,10 @@ import type { AppEnv, Connect, Settings } from "./protocols.ts";
 import { clusterEndpoints, clusterNotFound } from "./routes/cluster.ts";
 import { dnsRoutes } from "./routes/dns.ts";
 import { healthEndpoints } from "./routes/health.ts";
+import { isLogChunk, logEndpoints } from "./routes/logs.ts";
+import { nodeWebEndpoints } from "./routes/node-web.ts";
 import { nodeEndpoints } from "./routes/nodes.ts";
+import { isPackagePart, packageEndpoints } from "./routes/packages.ts";
 import { registryRoutes } from "./routes/registry.ts";
 import { registryOperationEndpoints } from "./routes/registry-operations.ts";
 import { securityEndpoints } from "./routes/security.ts";
@@ -31,6 +34,9 @@ export const ENDPOINTS: readonly Endpoint[] = [
   ...serviceEndpoints,
   ...clusterEndpoints,
   ...nodeEndpoints,
+  ...nodeWebEndpoints,
+  ...packageEndpoints,
+  ...logEndpoints,
   ...registryOperationEndpoints,
 ];
 
@@ -148,8 +154,14 @@ function audit(c: Context<AppEnv>): void {
 const limitRequest = limitTo(LIMITS.requestBodyBytesMax);
 const limitNodeMessage = limitTo(LIMITS.nodeMessageBytesMax);
 
-const limitBody: MiddlewareHandler<AppEnv> = (c, next) =>
-  c.req.path === "/ws/v1/node/heartbeat" ? limitNodeMessage(c, next) : limitRequest(c, next);
+const limitPackagePart = limitTo(LIMITS.packagePartBytes);
+const limitLogChunk = limitTo(LIMITS.aggregatedChunkPackedBytesMax);
+
+const limitBody: MiddlewareHandler<AppEnv> = (c, next) => {
+  if (isPackagePart(c.req.method, c.req.path)) return limitPackagePart(c, next);
+  if (isLogChunk(c.req.method, c.req.path)) return limitLogChunk(c, next);
+  return c.req.path === "/ws/v1/node/heartbeat" ? limitNodeMessage(c, next) : limitRequest(c, next);
+};
 
 function limitTo(bytesMax: number): MiddlewareHandler<AppEnv> {
   return bodyLimit({

@@ -34,7 +34,7 @@ const ACCESS: readonly (readonly [methods: string, path: RegExp, access: Access]
   ["POST", /^\/ws\/v1\/registry-operations\/purge$/, "admin"],
   ["POST", /^\/ws\/v1\/registry-operations\//, "registry"],
   ["POST", /^\/ws\/v1\/node\/join$/, "node-join"],
-  ["GET POST", /^\/ws\/v1\/node\//, "node"],
+  ["GET POST PUT", /^\/ws\/v1\/node\//, "node"],
 ];
 
 /** The one table of what is open; everything it does not name is for users. */

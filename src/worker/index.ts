@@ -3,7 +3,9 @@
  * the objects' classes for the runtime. The only file of the edge that knows the platform.
  */
 import { domainOf, type Env, isClusterOf, registryReaders, trackerShards } from "../durable/env.ts";
+import { LogStore } from "../durable/log-store.ts";
 import { serviceMasterName, trackerName } from "../durable/names.ts";
+import { PackageStore } from "../durable/package-store.ts";
 import type { Registry } from "../durable/registry.ts";
 import { watchUrl } from "../durable/registry-watch.ts";
 import { NODE_ID_HEADER } from "../durable/resource-tracker.ts";
@@ -38,11 +40,14 @@ function connectTo(env: Env): Connect {
         },
         heartbeat: (nodeId, messages) => tracker(nodeId).heartbeat(nodeId, messages),
         readLog: (request) => tracker(request.nodeId).readLog(request),
+        queryNode: (nodeId, query) => tracker(nodeId).queryNode(nodeId, query),
       },
       registry: env.REGISTRY.getByName(cluster),
       registryWatch: {
         watch: (...watch) => watchRegistry(env.REGISTRY.getByName(cluster), ...watch),
       },
+      packages: env.STORE === undefined ? null : new PackageStore(env.STORE, cluster),
+      logs: env.STORE === undefined ? null : new LogStore(env.STORE, cluster),
     };
   };
 }

@@ -119,10 +119,10 @@ describe("a Yarnfile is refused with the place of what is wrong", () => {
       component({ resource: { cpus: 0, memory: "64" } }),
     ],
     [
-      "a container image",
-      "components[0].artifact",
-      "not supported yet",
-      component({ artifact: { id: "nginx", type: "DOCKER" } }),
+      "a package that nobody has pushed",
+      "components[0].artifact.id",
+      "there is no package nothing:1.0",
+      component({ artifact: { id: "packages/nothing:1.0", type: "TARBALL" } }),
     ],
     [
       "a placement policy",

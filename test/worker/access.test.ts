@@ -6,6 +6,7 @@ import {
   type FakeCluster,
   fakeCluster,
   NODE_ID,
+  PACKAGE,
   serviceOf,
   signer,
   yarnfile,
@@ -14,6 +15,9 @@ import {
 beforeEach(() => {
   vi.spyOn(console, "log").mockReturnValue();
 });
+
+const WEB = "/ws/v1/packages/joe/web/1.0";
+const NODE_LOGS = `/ws/v1/node/logs/${CONTAINER_ID}`;
 
 /** A request that works, for every operation of the API; a route without one fails the test. */
 const WORKING: Record<string, { path: string; body?: unknown; headers?: Record<string, string> }> =
@@ -84,6 +88,41 @@ const WORKING: Record<string, { path: string; body?: unknown; headers?: Record<s
     "post /ws/v1/registry-operations/purge": {
       path: "/ws/v1/registry-operations/purge",
       body: { yarnId: CONTAINER_ID, persistence: "container" },
+    },
+    "get /ws/v1/packages": { path: "/ws/v1/packages" },
+    "get /ws/v1/packages/:user/:name/:version": { path: WEB },
+    "post /ws/v1/packages/:user/:name/:version/uploads": {
+      path: `${WEB}/uploads`,
+      body: { sha256: PACKAGE.sha256, sizeBytes: 1 },
+    },
+    "put /ws/v1/packages/:user/:name/:version/parts/:part": {
+      path: `${WEB}/parts/1?upload=u`,
+      body: {},
+      headers: { "content-length": "2" },
+    },
+    "post /ws/v1/packages/:user/:name/:version/complete": {
+      path: `${WEB}/complete`,
+      body: {
+        ...{ sha256: PACKAGE.sha256, sizeBytes: 1, upload: "u" },
+        parts: [{ partNumber: 1, etag: "e" }],
+      },
+    },
+    "delete /ws/v1/packages/:user/:name/:version": { path: WEB },
+    "get /ws/v1/node/packages/:sha256": { path: `/ws/v1/node/packages/${PACKAGE.sha256}` },
+    "put /ws/v1/node/logs/:container": {
+      path: NODE_LOGS,
+      body: { user: "joe", instance: "hello-0", complete: false },
+    },
+    "get /ws/v1/node/logs/:container": { path: `${NODE_LOGS}?user=joe` },
+    "put /ws/v1/node/logs/:container/:file/:start": {
+      path: `${NODE_LOGS}/stdout/0?user=joe&end=2`,
+      body: {},
+      headers: { "content-length": "2" },
+    },
+    "get /ws/v1/logs/:application": { path: "/ws/v1/logs/application_1503963985568_0002" },
+    "get /ws/v1/logs/:container/files": { path: `/ws/v1/logs/${CONTAINER_ID}/files` },
+    "get /ws/v1/logs/:container/files/:file": {
+      path: `/ws/v1/logs/${CONTAINER_ID}/files/stdout`,
     },
     "post /ws/v1/node/join": { path: "/ws/v1/node/join", body: { nodeId: NODE_ID } },
   };

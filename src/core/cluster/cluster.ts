@@ -106,7 +106,12 @@ export type ContainerRow = {
 };
 
 /** The last report heard from a tracker shard. */
-export type TrackerRow = { readonly shard: string; readonly generation: number };
+export type TrackerRow = {
+  readonly shard: string;
+  readonly generation: number;
+  /** Finished applications that the shard was not told of; absent: none. */
+  readonly finished?: readonly ApplicationId[];
+};
 
 export type DirectoryRow = {
   readonly master: MasterName;
@@ -329,6 +334,10 @@ export class Cluster {
     this.scheduler.removeApplication(application.attemptId);
     const current = this.applications.get(application.applicationId) ?? application;
     this.applications.put({ ...current, ...end, finishedMs: nowMs });
+    for (const tracker of [...this.trackers.values()]) {
+      const finished = [...(tracker.finished ?? []), application.applicationId];
+      this.trackers.put({ ...tracker, finished });
+    }
     const exit = {
       exitStatus: EXIT.KILLED_AFTER_APP_COMPLETION,
       diagnostics: `Container of a completed application: ${end.diagnostics}`,
