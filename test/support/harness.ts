@@ -110,6 +110,7 @@ export class Harness {
       this.service,
       {
         user: OWNER.user,
+        submitter: SUBMITTER,
         definition: defined(yarnfile(changes)),
         submissionId: this.submissionId(),
       },
@@ -243,7 +244,8 @@ export class Harness {
     this.service.newsWaiting = false;
     if (!reply.ok) return;
     const granted = reply.value.allocated.map((row) => ({ ...row, token: "token" }));
-    allocated(this.service, request, { ...reply.value, allocated: granted }, this.nowMs);
+    const answer = { ...reply.value, allocated: granted, updated: [] };
+    allocated(this.service, request, answer, this.nowMs);
   }
 
   #clusterSpeaks(): boolean {
