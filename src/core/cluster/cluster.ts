@@ -21,6 +21,7 @@ import type {
 } from "../../shared/protocol/application-client.ts";
 import type { FinalStatus } from "../../shared/protocol/application-master.ts";
 import type { MasterName } from "../../shared/protocol/container-management.ts";
+import type { YarnEnd } from "../../shared/protocol/registry-operations.ts";
 import type { Resource } from "../../shared/resource.ts";
 import { CapacityScheduler } from "../scheduler/capacity-scheduler.ts";
 import { type Change, Index, Table } from "../table.ts";
@@ -114,6 +115,12 @@ export type DirectoryRow = {
   readonly entry: ServiceEntry | null;
 };
 
+/** What has ended and whose records the registry has not purged yet, many to a row. */
+export type PurgePage = { readonly page: number; readonly ended: readonly YarnEnd[] };
+
+/** A user who has submitted something, and whether the registry has made the user's home. */
+export type UserRow = { readonly user: string; readonly hasHome: boolean };
+
 const askKey = (ask: Pick<AskRow, "attemptId" | "priority" | "allocationRequestId">) =>
   `${ask.attemptId}/${ask.priority}/${ask.allocationRequestId}`;
 
@@ -125,6 +132,8 @@ export class Cluster {
   readonly containers = new Table<ContainerRow>("containers", (row) => row.containerId);
   readonly trackers = new Table<TrackerRow>("trackers", (row) => row.shard);
   readonly directory = new Table<DirectoryRow>("directory", (row) => row.master);
+  readonly purges = new Table<PurgePage>("purges", (row) => String(row.page));
+  readonly users = new Table<UserRow>("users", (row) => row.user);
   readonly tables = [
     this.meta,
     this.nodes,
@@ -133,7 +142,14 @@ export class Cluster {
     this.containers,
     this.trackers,
     this.directory,
+    this.purges,
+    this.users,
   ] as const;
+  readonly usersWithoutHome = new Index(
+    this.users,
+    (row) => row.user,
+    (row) => (row.hasHome ? undefined : "homeless"),
+  );
 
   readonly containersOfNode = new Index(this.containers, containerKey, (row) =>
     row.state === "COMPLETED" ? undefined : row.nodeId,
@@ -178,8 +194,11 @@ export class Cluster {
   );
 
   scheduler = new CapacityScheduler();
+  readonly servesRegistry: boolean;
 
-  constructor() {
+  /** `servesRegistry` is `hadoop.registry.rm.enabled`: the registry hears of users and of ends. */
+  constructor({ servesRegistry = true }: { readonly servesRegistry?: boolean } = {}) {
+    this.servesRegistry = servesRegistry;
     guard(this.applications, APPLICATION_TRANSITIONS, ({ state }) => state);
     guard(this.containers, CONTAINER_TRANSITIONS, ({ state }) => state);
     guard(this.nodes, NODE_TRANSITIONS, ({ state }) => state);
@@ -225,6 +244,9 @@ export class Cluster {
 
   addApplication(row: ApplicationRow): void {
     this.applications.put(row);
+    if (this.servesRegistry && !this.users.get(row.user)) {
+      this.users.put({ user: row.user, hasHome: false });
+    }
     this.#schedulable(row);
   }
 
@@ -300,6 +322,8 @@ export class Cluster {
   complete(container: ContainerRow, exit: Exit): void {
     if (container.state === "COMPLETED") return;
     this.scheduler.release(container.containerId);
+    // Of a container that its master was never told of nobody can have published a record.
+    if (container.deliveredIn !== null) this.#ended(container.containerId, "container");
     const application = this.applicationOf(container.attemptId);
     if (!application || !isLive(application)) {
       this.containers.delete(container.containerId);
@@ -309,6 +333,16 @@ export class Cluster {
     } else {
       this.containers.put({ ...container, state: "COMPLETED", exit });
     }
+  }
+
+  /** The registry shall purge what is bound to it: stored with the end itself, so never forgotten. */
+  #ended(yarnId: string, persistence: YarnEnd["persistence"]): void {
+    if (!this.servesRegistry) return;
+    const last = Math.max(0, ...[...this.purges.values()].map(({ page }) => page));
+    const { ended } = this.purges.get(String(last)) ?? { ended: [] };
+    const isFull = ended.length >= LIMITS.registryPurgesPerTransactionMax;
+    const before = isFull ? { page: last + 1, ended: [] } : { page: last, ended };
+    this.purges.put({ page: before.page, ended: [...before.ended, { yarnId, persistence }] });
   }
 
   /** A container was lost before its master heard of it, so the ask for it still stands. */
@@ -329,6 +363,8 @@ export class Cluster {
     this.scheduler.removeApplication(application.attemptId);
     const current = this.applications.get(application.applicationId) ?? application;
     this.applications.put({ ...current, ...end, finishedMs: nowMs });
+    this.#ended(application.attemptId, "application-attempt");
+    this.#ended(application.applicationId, "application");
     const exit = {
       exitStatus: EXIT.KILLED_AFTER_APP_COMPLETION,
       diagnostics: `Container of a completed application: ${end.diagnostics}`,
