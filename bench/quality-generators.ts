@@ -38,6 +38,7 @@ const BALANCED = [1, 2, 4, 16].flatMap((vcores, step) =>
   })),
 );
 const SMALL = BALANCED.filter(({ resource }) => resource.vcores <= 2);
+const MODEST = BALANCED.filter(({ resource }) => resource.vcores <= 4);
 /** Half a machine and more. */
 const LARGE = [32, 48].map((vcores) => ({
   resource: { memoryMb: vcores * 4_096, vcores },
@@ -128,12 +129,15 @@ const largeAmongSmall: Generator = (options) => {
   };
 };
 
-/** Do users who want the same get the same? Ten of them, one queue, a tenth of it each. */
+/**
+ * Do users who want the same get the same? Ten of them, one queue, a tenth of it each. Nobody asks for
+ * what is so large that only luck finds room for it: that is another question.
+ */
 const equalUsers: Generator = (options) => {
   const users = 10;
   const jobs = Array.from({ length: users }, (_, user) =>
     // Each from the same numbers: users differ in nothing but their names.
-    jobsOf(options, 1 / users, BALANCED, new Random(options.seed), (number, tasks) => ({
+    jobsOf(options, 1 / users, MODEST, new Random(options.seed), (number, tasks) => ({
       name: `user${user}-job${number}`,
       queue: "root.default",
       user: `user${user}`,

@@ -36,7 +36,7 @@ export async function prepareContainer(
   claims: ContainerTokenClaims,
   launch: ContainerLaunchContext,
 ): Promise<Preparation> {
-  const { nodeId, ips, home, launcher, ports } = services;
+  const { nodeId, clusterUrl, ips, home, launcher, ports } = services;
   const { containerId, user } = claims;
   if (!isPathElement(user)) {
     throw new LaunchFailure(EXIT.INVALID, `user "${user}" cannot name a directory on this node`);
@@ -49,6 +49,7 @@ export async function prepareContainer(
     const resolved = resolveLaunch(launch, {
       containerId,
       nodeId,
+      clusterUrl,
       user,
       ips,
       workDirectory,

@@ -105,6 +105,7 @@ async function start(
     facts,
     services: {
       nodeId,
+      clusterUrl: url,
       host: facts.host,
       ips: detectIps(nodeId),
       home,

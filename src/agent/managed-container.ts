@@ -28,6 +28,8 @@ const TOMBSTONE_MS = 600_000;
 /** What all containers of a node share. */
 export type ContainerServices = {
   readonly nodeId: NodeId;
+  /** The cluster's, without a slash at its end. */
+  readonly clusterUrl: string;
   readonly host: string;
   readonly ips: readonly string[];
   readonly home: AgentHome;

@@ -26,6 +26,7 @@ const launchSchema: z.ZodType<ContainerLaunchContext> = z.object({
   user: z.string(),
   instance: z.string(),
   sigkillDelayMs: millis,
+  registry: z.object({ path: z.string(), token: z.string() }).optional(),
 });
 
 const desiredSchema = z.discriminatedUnion("state", [

@@ -46,6 +46,14 @@ import {
 import { planApplication } from "../core/cluster/plan.ts";
 import { checkQueueAccess, getNodeLabels, getQueues } from "../core/cluster/queues.ts";
 import {
+  endsPurged,
+  endsToPurge,
+  findLiveContainer,
+  homesMade,
+  registryPathOf,
+  usersWithoutHome,
+} from "../core/cluster/registry-duties.ts";
+import {
   changeConfiguration,
   getSchedulerConf,
   getSchedulerConfVersions,
@@ -80,6 +88,7 @@ import type {
   ResourceRequest,
 } from "../shared/protocol/application-master.ts";
 import type { MasterName } from "../shared/protocol/container-management.ts";
+import type { YarnEnd } from "../shared/protocol/registry-operations.ts";
 import type {
   CleanupOrder,
   ResourceTracker as ResourceTrackerProtocol,
@@ -88,7 +97,7 @@ import type {
   TrackerReportReply,
 } from "../shared/protocol/resource-tracker.ts";
 import { ClusterKeys } from "./cluster-security.ts";
-import type { Env } from "./env.ts";
+import { type Env, servesRegistry } from "./env.ts";
 import { trackerName } from "./names.ts";
 import { Shell } from "./shell.ts";
 
@@ -110,7 +119,9 @@ type Work =
       readonly type: "shutdown";
       readonly shard: string;
       readonly orders: readonly ShutdownOrder[];
-    };
+    }
+  | { readonly key: string; readonly type: "purge"; readonly ended: readonly YarnEnd[] }
+  | { readonly key: string; readonly type: "homes"; readonly users: readonly string[] };
 
 export class ResourceManager
   extends DurableObject<Env>
@@ -122,7 +133,7 @@ export class ResourceManager
     ServiceDirectory,
     ClusterSecurity
 {
-  readonly #cluster = new Cluster();
+  readonly #cluster: Cluster;
   readonly #name: string;
   readonly #security: ClusterKeys;
   readonly #shell: Shell<Work>;
@@ -135,7 +146,8 @@ export class ResourceManager
       ...(env.SELVEDGE_CLAIM_CODE ? { claimCode: env.SELVEDGE_CLAIM_CODE } : {}),
       nowMs: () => Date.now(),
     });
-    const cluster = this.#cluster;
+    const cluster = new Cluster({ servesRegistry: servesRegistry(env) });
+    this.#cluster = cluster;
     this.#shell = new Shell(ctx, {
       tables: cluster.tables,
       drain: () => cluster.drain(),
@@ -207,6 +219,10 @@ export class ResourceManager
     return getContainerOwner(this.#cluster, containerId);
   }
 
+  async findLiveContainer(containerId: ContainerId) {
+    return findLiveContainer(this.#cluster, containerId);
+  }
+
   async getClusterNodes() {
     return getClusterNodes(this.#cluster);
   }
@@ -267,6 +283,9 @@ export class ResourceManager
       })),
       ALLOCATION_EXPIRY_MS / 1000,
     );
+    const registry = await Promise.all(
+      rows.map(({ containerId }) => this.#registryCredential(containerId)),
+    );
     return rows.map((row, index) => ({
       containerId: row.containerId,
       attemptId: row.attemptId,
@@ -278,7 +297,14 @@ export class ResourceManager
       priority: row.priority,
       allocationRequestId: row.allocationRequestId,
       token: tokens[index] ?? "",
+      ...registry[index],
     }));
+  }
+
+  async #registryCredential(containerId: ContainerId): Promise<Pick<Container, "registry">> {
+    const path = registryPathOf(this.#cluster, containerId);
+    if (path === null) return {};
+    return { registry: { path, token: await this.#security.signRegistryToken(containerId, path) } };
   }
 
   async finishApplicationMaster(
@@ -436,26 +462,51 @@ export class ResourceManager
     for (const [shard, orders] of shutdownOrders(this.#cluster)) {
       work.push({ key: `shutdown ${shard}`, type: "shutdown", shard, orders });
     }
+    const ended = endsToPurge(this.#cluster);
+    if (ended.length > 0) work.push({ key: "purge", type: "purge", ended });
+    const users = usersWithoutHome(this.#cluster);
+    if (users.length > 0) work.push({ key: "homes", type: "homes", users });
     return work;
   }
 
   async #perform(work: Work): Promise<number> {
-    if (work.type === "wake") {
-      const master = this.#cluster.applicationOf(work.attemptId)?.master;
-      if (!master) return WAKE_AGAIN_MS;
-      await this.env.SERVICE_MASTER.getByName(master).onAllocateReady(work.attemptId);
-      return WAKE_AGAIN_MS;
+    switch (work.type) {
+      case "wake": {
+        const master = this.#cluster.applicationOf(work.attemptId)?.master;
+        if (!master) return WAKE_AGAIN_MS;
+        await this.env.SERVICE_MASTER.getByName(master).onAllocateReady(work.attemptId);
+        return WAKE_AGAIN_MS;
+      }
+      case "cleanup": {
+        const tracker = this.env.RESOURCE_TRACKER.getByName(trackerName(this.#name, work.shard));
+        const gone = await tracker.cleanupContainers([...work.orders]);
+        this.#shell.run("cleanupsSent", (nowMs) =>
+          cleanupsSent(this.#cluster, work.orders, gone, nowMs),
+        );
+        return 0;
+      }
+      case "shutdown": {
+        const tracker = this.env.RESOURCE_TRACKER.getByName(trackerName(this.#name, work.shard));
+        await tracker.shutdownNodes([...work.orders]);
+        return SHUTDOWN_AGAIN_MS;
+      }
+      case "purge": {
+        const reply = await this.#registry().purgeEnded(work.ended);
+        if (!reply.ok) throw new Error(reply.error.message);
+        this.#shell.run("endsPurged", () => endsPurged(this.#cluster, work.ended));
+        return 0;
+      }
+      case "homes": {
+        const reply = await this.#registry().createHomes(work.users);
+        if (!reply.ok) throw new Error(reply.error.message);
+        this.#shell.run("homesMade", () => homesMade(this.#cluster, work.users));
+        return 0;
+      }
     }
-    const tracker = this.env.RESOURCE_TRACKER.getByName(trackerName(this.#name, work.shard));
-    if (work.type === "shutdown") {
-      await tracker.shutdownNodes([...work.orders]);
-      return SHUTDOWN_AGAIN_MS;
-    }
-    const gone = await tracker.cleanupContainers([...work.orders]);
-    this.#shell.run("cleanupsSent", (nowMs) =>
-      cleanupsSent(this.#cluster, work.orders, gone, nowMs),
-    );
-    return 0;
+  }
+
+  #registry() {
+    return this.env.REGISTRY.getByName(this.#name);
   }
 }
 

@@ -311,13 +311,18 @@ export class ServiceMaster
   async #publish({ operations }: Extract<Work, { type: "publish" }>): Promise<number> {
     const registry = this.env.REGISTRY.getByName(this.#cluster);
     const { user } = parseServiceMasterName(this.#name);
-    const reply = await registry.transact([...operations], user);
+    const publication = { publisher: this.#name, user, operations, ...this.#service.publication() };
+    const reply = await registry.publish(publication);
     if (!reply.ok) {
       const { code, message } = reply.error;
       console.warn(
         JSON.stringify({ event: "publish", outcome: code, service: this.#name, message }),
       );
       return PUBLISH_AGAIN_MS;
+    }
+    if (reply.value.overtaken) {
+      this.#shell.run("overtaken", () => askAnew(this.#service));
+      throw new Error("overtaken by a later publication");
     }
     this.#shell.run("recordsPublished", () => recordsPublished(this.#service, operations));
     return 0;

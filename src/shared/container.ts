@@ -71,6 +71,13 @@ export type ReadinessCheck = {
   readonly intervalMs: number;
 };
 
+/** Lets a container write to the registry below `path`, its component's, for as long as it lives. */
+export type RegistryCredential = {
+  readonly path: string;
+  /** `RegistryTokenClaims`, signed by the cluster. */
+  readonly token: string;
+};
+
 /** ContainerLaunchContext: all a NodeManager needs to start the process. */
 export type ContainerLaunchContext = {
   /** Run by `/bin/bash -c` (or `/bin/sh`), joined by `&&`. */
@@ -88,6 +95,8 @@ export type ContainerLaunchContext = {
   readonly instance: string;
   /** `yarn.nodemanager.sleep-delay-before-sigkill.ms`: SIGTERM, this many ms, SIGKILL. */
   readonly sigkillDelayMs: number;
+  /** Not part of `environment`, so that nothing can write it into a command. */
+  readonly registry?: RegistryCredential;
 };
 
 /** An allocation as told to the ApplicationMaster (YARN's `Container`). */
@@ -106,4 +115,6 @@ export type Container = {
   readonly allocationRequestId: number;
   /** ContainerToken: signed by the ResourceManager, checked by the NodeManager. */
   readonly token: string;
+  /** Absent where the ResourceManager does nothing for the registry. */
+  readonly registry?: RegistryCredential;
 };

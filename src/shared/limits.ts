@@ -104,6 +104,9 @@ export const LIMITS = {
   attributeDepthMax: 8,
   /** One transaction: with small records about 1 MB of RPC, and tens of milliseconds of SQLite. */
   registryOperationsPerTransactionMax: 1_000,
+  /** Ends of containers, attempts and applications that the registry is told of in one call; their
+   * ids, about 100 bytes each, are also one row of the ResourceManager. */
+  registryPurgesPerTransactionMax: 1_000,
   /** Names in one page of a list: about 64 KB. */
   registryListPageMax: 1_000,
   /** Nodes that a recursive delete looks at one by one: only for those whose rights stand in ACLs. */

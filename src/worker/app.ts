@@ -15,6 +15,8 @@ import { addEndpoints, type Endpoint } from "./endpoint.ts";
 import { describeApi } from "./openapi.ts";
 import { problem, STATUS, SWITCHING_PROTOCOLS } from "./problem.ts";
 import type { AppEnv, Connect, Settings } from "./protocols.ts";
+import { RegistryNet } from "./registry-net.ts";
+import { REQUEST_ID_HEADER, requestIdOf } from "./request-id.ts";
 import { applicationEndpoints } from "./routes/applications.ts";
 import { clusterEndpoints, clusterNotFound } from "./routes/cluster.ts";
 import { dnsRoutes } from "./routes/dns.ts";
@@ -64,17 +66,11 @@ export function createApp(connect: Connect, settings: Settings): Hono<AppEnv> {
   app.on(["POST", "PUT", "DELETE"], "/ws/v1/cluster/*", clusterNotFound);
   app.route(
     "/registry/v1",
-    registryRoutes((c: Context<AppEnv>) => c.var.protocols),
+    registryRoutes((c: Context<AppEnv>) => c.var.protocols, new RegistryNet(connect, settings)),
   );
   app.route(
     DNS_QUERY_PATH,
-    dnsRoutes(
-      ({ var: { cluster, protocols } }: Context<AppEnv>) => ({
-        cluster,
-        registry: protocols.registry,
-      }),
-      settings.domain,
-    ),
+    dnsRoutes((c: Context<AppEnv>) => c.var.protocols.registry, settings.domain),
   );
   app.notFound(answerNotFound);
   app.onError(answerError);
@@ -117,19 +113,16 @@ function findCluster(connect: Connect, settings: Settings): MiddlewareHandler<Ap
   };
 }
 
-const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/;
-
 /** The outermost middleware: whatever was answered leaves with these headers and this audit line. */
 const addHeaders: MiddlewareHandler<AppEnv> = async (c, next) => {
-  const given = c.req.header("x-request-id") ?? "";
-  c.set("requestId", REQUEST_ID.test(given) ? given : crypto.randomUUID());
+  c.set("requestId", requestIdOf(c.req.header(REQUEST_ID_HEADER)));
   c.set("caller", null);
   await next();
   // A DNS query is no write, however it is sent.
   if (isWrite(c.req.method) && c.req.path !== DNS_QUERY_PATH) audit(c);
   if (c.res.status === SWITCHING_PROTOCOLS) return;
   const { headers } = c.res;
-  headers.set("X-Request-Id", c.var.requestId);
+  headers.set(REQUEST_ID_HEADER, c.var.requestId);
   headers.set("X-Content-Type-Options", "nosniff");
   headers.set("X-Frame-Options", "DENY");
   const isRefusal = c.res.status >= STATUS.INVALID_ARGUMENT;

@@ -12,15 +12,31 @@ import { LIMITS } from "../shared/limits.ts";
 import { DEFAULT_CLUSTER, groupNameSchema, isUserName, userNameSchema } from "../shared/names.ts";
 import { type Submitter, tokenIssuer } from "../shared/protocol/application-client.ts";
 import { ACCESSOR_HEADER } from "../shared/registry-accessor.ts";
+import { LiveContainers } from "./live-containers.ts";
 import { problem } from "./problem.ts";
 import type { AppEnv, Caller, Settings } from "./protocols.ts";
 import { VerificationKeys } from "./verification-keys.ts";
 
 /**
- * Who may use a path; all but `public` and `admin` are also the tokens' audiences. `registry` is for
- * users as well, and for whoever shows accessors of the registry and no token.
+ * Who may use a path. `registry` is for users and containers, and for whoever shows accessors of the
+ * registry and no token.
  */
 export type Access = "public" | "user" | "admin" | "node" | "node-join" | "registry";
+
+/** Where a deployment has closed reading: for users, and for containers that have not ended. */
+type NeededAccess = Access | "registry-reader";
+
+type Audience = "user" | "node" | "node-join" | "registry";
+
+/** Of the tokens that open it; the first is the one that is named to whoever has another. */
+const AUDIENCES: Readonly<Record<Exclude<NeededAccess, "public">, readonly Audience[]>> = {
+  user: ["user"],
+  admin: ["user"],
+  node: ["node"],
+  "node-join": ["node-join"],
+  registry: ["registry", "user"],
+  "registry-reader": ["user", "registry"],
+};
 
 export const CLAIM_PATH = "/ws/v1/security/claim";
 
@@ -45,10 +61,10 @@ export function accessOf(method: string, path: string): Access {
 }
 
 /** The table, and what this deployment has closed beyond it. A preflight never has a token. */
-function accessUnder(settings: Settings, method: string, path: string): Access {
+function accessUnder(settings: Settings, method: string, path: string): NeededAccess {
   const isReading = /^\/(?:registry\/v1(?:\/|$)|dns-query$)/.test(path) && method !== "OPTIONS";
   const isClosed = isReading && settings.registryReaders === "authenticated";
-  return isClosed ? "user" : accessOf(method, path);
+  return isClosed ? "registry-reader" : accessOf(method, path);
 }
 
 export function isWrite(method: string): boolean {
@@ -62,6 +78,7 @@ const BEARER = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+) *$/i;
 export function authenticate(settings: Settings): MiddlewareHandler<AppEnv> {
   const keys = new VerificationKeys();
   const claimed = new Set<string>();
+  const containers = new LiveContainers();
 
   return async (c, next) => {
     const access = accessUnder(settings, c.req.method, c.req.path);
@@ -77,6 +94,13 @@ export function authenticate(settings: Settings): MiddlewareHandler<AppEnv> {
     if (access === "admin") {
       const admin = requireAdmin(c, `${c.req.method} ${c.req.path}`);
       if (!admin.ok) return problem(c, admin.error);
+    }
+    if (access === "registry-reader" && caller.value.kind === "container") {
+      const { containerId } = caller.value;
+      const isLive = await containers.has(c.var.cluster, containerId, () =>
+        c.var.protocols.resourceManager.findLiveContainer(containerId),
+      );
+      if (!isLive) return problem(c, containerEnded(containerId));
     }
     await next();
   };
@@ -149,30 +173,28 @@ function loginCommand(c: Context<AppEnv>): string {
 
 async function identify(
   c: Context<AppEnv>,
-  access: Exclude<Access, "public">,
+  access: Exclude<NeededAccess, "public">,
   keys: VerificationKeys,
   settings: Settings,
 ): Promise<Reply<Caller>> {
-  const wanted = access === "admin" ? "user" : access;
+  const audiences = AUDIENCES[access];
   const header = c.req.header("authorization");
   if (header === undefined) {
-    const isForUsers = wanted === "user" || wanted === "registry";
-    const developer = isForUsers ? pseudoAuthenticated(c, settings) : null;
+    const developer = audiences.includes("user") ? pseudoAuthenticated(c, settings) : null;
     if (developer) return ok(developer);
     const hasAccessor = c.req.header(ACCESSOR_HEADER) !== undefined;
-    if (wanted === "registry" && hasAccessor) return ok({ kind: "registry-accessor" });
+    if (access === "registry" && hasAccessor) return ok({ kind: "registry-accessor" });
     return unauthenticated(c, "this request needs a token");
   }
   const token = header.length <= TOKEN_LENGTH_MAX ? BEARER.exec(header)?.[1] : undefined;
   if (token === undefined) return unauthenticated(c, "the Authorization header holds no token");
   const claims = await verify(c, token, keys);
   if (!claims.ok) return claims;
-  const isUserOfRegistry = wanted === "registry" && claims.value.aud === "user";
-  const audience = isUserOfRegistry ? "user" : wanted;
-  if (claims.value.aud !== audience) {
+  const audience = audiences.find((each) => each === claims.value.aud);
+  if (audience === undefined) {
     return unauthenticated(
       c,
-      `the token is not one for this request, which needs a ${audience} token`,
+      `the token is not one for this request, which needs a ${audiences[0]} token`,
     );
   }
   return callerOf(c, audience, claims.value);
@@ -233,11 +255,7 @@ const registryClaims = z.object({
 });
 const joinClaims = z.object({ jti: z.string().min(1).max(64) });
 
-function callerOf(
-  c: Context<AppEnv>,
-  audience: Exclude<Access, "public" | "admin">,
-  claims: JWTPayload,
-): Reply<Caller> {
+function callerOf(c: Context<AppEnv>, audience: Audience, claims: JWTPayload): Reply<Caller> {
   if (audience === "user") {
     const { success, data } = userClaims.safeParse(claims);
     if (success) {
@@ -282,6 +300,13 @@ function isFromAnotherSite(c: Context<AppEnv>, ownOrigin: string): boolean {
     (origin !== undefined && origin !== ownOrigin) ||
     (site !== undefined && site !== "same-origin" && site !== "none")
   );
+}
+
+function containerEnded(containerId: string): Failure {
+  return {
+    code: "UNAUTHENTICATED",
+    message: `container ${containerId} has ended, and its credential with it`,
+  };
 }
 
 function unauthenticated(c: Context<AppEnv>, message: string): Reply<never> {

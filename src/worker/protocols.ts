@@ -56,6 +56,11 @@ export type Settings = {
   readonly domain: string;
   /** Accepts Hadoop's `?user.name=` from the machine itself. Never set in a deployment. */
   readonly development: boolean;
+  /** What the registry shows below `/net`: clusters of this deployment, and base URLs of others. */
+  readonly net: {
+    readonly clusters: readonly string[];
+    readonly remotes: ReadonlyMap<string, string>;
+  };
   /** Who reads the registry: anybody, or only users with a token. */
   readonly registryReaders: "anybody" | "authenticated";
 };

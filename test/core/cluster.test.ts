@@ -101,6 +101,15 @@ function answerOf<Value>(reply: Reply<Value>): Value {
 const idsOf = (containers: readonly { readonly containerId: string }[]) =>
   containers.map(({ containerId }) => containerId);
 
+it("[RG16] a container that its master was never told of leaves nothing to purge", () => {
+  const { cluster, report, request, said } = bench([]);
+  said(request(0, 1));
+  report("a");
+  expect(cluster.containers.size).toBe(1);
+  report("a", "LOST");
+  expect([cluster.containers.size, cluster.purges.size]).toEqual([0, 0]);
+});
+
 describe("submitting an application", () => {
   it("[RM1] is done once, however often it is said", () => {
     const { cluster, applicationId } = bench();

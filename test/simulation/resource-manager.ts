@@ -17,6 +17,12 @@ import {
   reportNodes,
   unsentCleanups,
 } from "../../src/core/cluster/node.ts";
+import {
+  endsPurged,
+  endsToPurge,
+  homesMade,
+  usersWithoutHome,
+} from "../../src/core/cluster/registry-duties.ts";
 import { ok, type Reply } from "../../src/shared/errors.ts";
 import type {
   ApplicationSubmissionContext,
@@ -27,9 +33,11 @@ import type {
   AllocateResponse,
   FinishApplicationMasterRequest,
 } from "../../src/shared/protocol/application-master.ts";
+import type { YarnEnd } from "../../src/shared/protocol/registry-operations.ts";
 import type { CleanupOrder, TrackerReport } from "../../src/shared/protocol/resource-tracker.ts";
 import { DurableObject } from "./durable-object.ts";
 import type { Peers } from "./peers.ts";
+import type { SimulatedRegistry } from "./registry.ts";
 
 const WAKE_AGAIN_MS = 2_000;
 
@@ -40,7 +48,11 @@ type Work =
       readonly type: "cleanup";
       readonly shard: string;
       readonly orders: readonly CleanupOrder[];
-    };
+    }
+  | { readonly key: string; readonly type: "purge"; readonly ended: readonly YarnEnd[] }
+  | { readonly key: string; readonly type: "homes"; readonly users: readonly string[] };
+
+type Settled = (holdMs: number | null) => void;
 
 export class SimulatedResourceManager extends DurableObject<Cluster, Work> {
   peers: Peers | undefined;
@@ -74,7 +86,8 @@ export class SimulatedResourceManager extends DurableObject<Cluster, Work> {
       .map((attemptId) => [core.scheduler.attemptUsage(attemptId), core.scheduler.asks(attemptId)]);
     const cleanups = [...unsentCleanups(core).values()].flat().map((order) => order.containerId);
     const news = [...core.attemptsWithNews()].sort();
-    return JSON.stringify([nodes, attempts, cleanups.sort(), news, nextExpiryMs(core)]);
+    const duties = [endsToPurge(core), [...usersWithoutHome(core)].sort()];
+    return JSON.stringify([nodes, attempts, cleanups.sort(), news, nextExpiryMs(core), duties]);
   }
 
   submitApplication(context: ApplicationSubmissionContext) {
@@ -137,15 +150,61 @@ export class SimulatedResourceManager extends DurableObject<Cluster, Work> {
     for (const [shard, orders] of unsentCleanups(this.core)) {
       work.push({ key: `cleanup ${shard}`, type: "cleanup", shard, orders });
     }
+    const ended = endsToPurge(this.core);
+    if (ended.length > 0) work.push({ key: "purge", type: "purge", ended });
+    const users = usersWithoutHome(this.core);
+    if (users.length > 0) work.push({ key: "homes", type: "homes", users });
     return work;
   }
 
-  protected override perform(work: Work, settled: (holdMs: number | null) => void): void {
-    if (work.type === "wake") {
-      this.#wake(work.attemptId, settled);
-      return;
+  protected override perform(work: Work, settled: Settled): void {
+    switch (work.type) {
+      case "wake":
+        this.#wake(work.attemptId, settled);
+        break;
+      case "cleanup":
+        this.#cleanUp(work.shard, work.orders, settled);
+        break;
+      case "purge":
+        this.#tellRegistry(settled, {
+          what: "purgeEnded",
+          request: (registry) => registry.purgeEnded(work.ended),
+          reply: () => this.run("endsPurged", () => endsPurged(this.core, work.ended)),
+        });
+        break;
+      case "homes":
+        this.#tellRegistry(settled, {
+          what: "createHomes",
+          request: (registry) => registry.createHomes(work.users),
+          reply: () => this.run("homesMade", () => homesMade(this.core, work.users)),
+        });
     }
-    const { orders, shard } = work;
+  }
+
+  #tellRegistry(
+    settled: Settled,
+    call: {
+      readonly what: string;
+      readonly request: (registry: SimulatedRegistry) => Reply<unknown>;
+      readonly reply: () => void;
+    },
+  ): void {
+    const registry = this.peers?.registry;
+    if (!registry) throw new Error("the ResourceManager was not put into a cluster");
+    this.network.call({
+      from: this,
+      to: registry,
+      what: `rm -> registry ${call.what}`,
+      request: () => call.request(registry),
+      reply: (reply) => {
+        if (reply.ok) call.reply();
+        settled(reply.ok ? 0 : null);
+      },
+      failed: () => settled(null),
+    });
+  }
+
+  #cleanUp(shard: string, orders: readonly CleanupOrder[], settled: Settled): void {
     const tracker = this.peers?.tracker(shard);
     if (!tracker) {
       settled(null);
@@ -164,7 +223,7 @@ export class SimulatedResourceManager extends DurableObject<Cluster, Work> {
     });
   }
 
-  #wake(attemptId: string, settled: (holdMs: number | null) => void): void {
+  #wake(attemptId: string, settled: Settled): void {
     const master = this.peers?.master(this.core.applicationOf(attemptId)?.master ?? "");
     if (!master) {
       settled(WAKE_AGAIN_MS);

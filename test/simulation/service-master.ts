@@ -211,14 +211,18 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
 
   #publish({ operations }: Extract<Work, { type: "publish" }>, settled: Settled): void {
     const { registry } = this.#peers();
+    const user = this.core.row?.user ?? "";
+    const publication = { publisher: this.name, user, operations, ...this.core.publication() };
     this.#tell(settled, {
       to: registry,
-      what: "transact",
-      // The registry's protocol has no generations: it cannot tell a late request from a new one.
-      isOnce: true,
-      request: () => registry.transact(operations),
+      what: "publish",
+      request: () => registry.publish(publication),
       reply: (reply) => {
         if (!reply.ok) return false;
+        if (reply.value.overtaken) {
+          this.run("overtaken", () => askAnew(this.core));
+          return false;
+        }
         this.run("recordsPublished", () => recordsPublished(this.core, operations));
       },
     });

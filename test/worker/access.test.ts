@@ -126,6 +126,7 @@ describe("every operation of the API", () => {
         domain: "selvedge.internal",
         development: false,
         registryReaders: "anybody",
+        net: { clusters: [], remotes: new Map() },
       },
     );
     const routed = app.routes

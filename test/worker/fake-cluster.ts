@@ -58,7 +58,11 @@ export async function fakeCluster(options: FakeOptions = {}) {
   const applications: ApplicationReport[] = [applicationOf("joe")];
   const logRequests: ReadLogRequest[] = [];
   const connectedClusters: string[] = [];
-  const state = { claimed: options.claimed ?? true, resourceManagerFails: false };
+  const state = {
+    claimed: options.claimed ?? true,
+    resourceManagerFails: false,
+    endedContainers: new Set<string>(),
+  };
 
   const called = (name: string) => {
     calls.push(name);
@@ -103,6 +107,10 @@ export async function fakeCluster(options: FakeOptions = {}) {
         called("getContainerOwner");
         if (!containerId.includes("_1503963985568_0002_")) return fail("NOT_FOUND", "unknown");
         return ok({ user: "joe", nodeId: "worker9.example.com:8041" });
+      },
+      async findLiveContainer(containerId) {
+        called("findLiveContainer");
+        return state.endedContainers.has(containerId) ? null : { user: "joe" };
       },
       async getClusterNodes() {
         called("getClusterNodes");
@@ -170,6 +178,7 @@ export async function fakeCluster(options: FakeOptions = {}) {
     domain: "selvedge.internal",
     development: options.development ?? false,
     registryReaders: options.registryReaders ?? "anybody",
+    net: { clusters: ["blue", "default"], remotes: new Map() },
   };
   const app = createApp((cluster) => {
     connectedClusters.push(cluster);

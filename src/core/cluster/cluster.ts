@@ -26,6 +26,7 @@ import type {
   ResourceRequest,
 } from "../../shared/protocol/application-master.ts";
 import type { MasterName } from "../../shared/protocol/container-management.ts";
+import type { YarnEnd } from "../../shared/protocol/registry-operations.ts";
 import type { NodeReport } from "../../shared/protocol/resource-tracker.ts";
 import { NO_RESOURCE, type Resource } from "../../shared/resource.ts";
 import { CapacityScheduler } from "../scheduler/capacity-scheduler.ts";
@@ -156,6 +157,12 @@ export type DirectoryRow = {
   readonly entry: ServiceEntry | null;
 };
 
+/** What has ended and whose records the registry has not purged yet, many to a row. */
+export type PurgePage = { readonly page: number; readonly ended: readonly YarnEnd[] };
+
+/** A user who has submitted something, and whether the registry has made the user's home. */
+export type UserRow = { readonly user: string; readonly hasHome: boolean };
+
 type AskKey = Pick<AskRow, "priority" | "allocationRequestId">;
 
 function keyOf(attemptId: ApplicationAttemptId, { priority, allocationRequestId }: AskKey): string {
@@ -177,6 +184,8 @@ export class Cluster {
   readonly containers = new Table<ContainerRow>("containers", (row) => row.containerId);
   readonly trackers = new Table<TrackerRow>("trackers", (row) => row.shard);
   readonly directory = new Table<DirectoryRow>("directory", (row) => row.master);
+  readonly purges = new Table<PurgePage>("purges", (row) => String(row.page));
+  readonly users = new Table<UserRow>("users", (row) => row.user);
   readonly tables = [
     this.meta,
     this.nodes,
@@ -188,7 +197,14 @@ export class Cluster {
     this.containers,
     this.trackers,
     this.directory,
+    this.purges,
+    this.users,
   ] as const;
+  readonly usersWithoutHome = new Index(
+    this.users,
+    (row) => row.user,
+    (row) => (row.hasHome ? undefined : "homeless"),
+  );
 
   readonly decommissioning = new Index(
     this.nodes,
@@ -256,8 +272,11 @@ export class Cluster {
   #askedBack: PreemptionRound["asked"] = new Map();
   /** The last pass placed all that one pass may. */
   #isPassFull = false;
+  readonly servesRegistry: boolean;
 
-  constructor() {
+  /** `servesRegistry` is `hadoop.registry.rm.enabled`: the registry hears of users and of ends. */
+  constructor({ servesRegistry = true }: { readonly servesRegistry?: boolean } = {}) {
+    this.servesRegistry = servesRegistry;
     guard(this.applications, APPLICATION_TRANSITIONS, ({ state }) => state);
     guard(this.containers, CONTAINER_TRANSITIONS, ({ state }) => state);
     guard(this.nodes, NODE_TRANSITIONS, ({ state }) => state);
@@ -311,6 +330,9 @@ export class Cluster {
 
   addApplication(row: ApplicationRow): void {
     this.applications.put(row);
+    if (this.servesRegistry && !this.users.get(row.user)) {
+      this.users.put({ user: row.user, hasHome: false });
+    }
     addSchedulable(this.scheduler, row);
   }
 
@@ -411,6 +433,8 @@ export class Cluster {
   complete(container: ContainerRow, exit: Exit): void {
     if (container.state === "COMPLETED") return;
     this.scheduler.release(container.containerId);
+    // Of a container that its master was never told of nobody can have published a record.
+    if (container.deliveredIn !== null) this.#ended(container.containerId, "container");
     const application = this.applicationOf(container.attemptId);
     if (!application || !isLive(application)) {
       this.containers.delete(container.containerId);
@@ -420,6 +444,16 @@ export class Cluster {
     } else {
       this.containers.put({ ...container, state: "COMPLETED", exit });
     }
+  }
+
+  /** The registry shall purge what is bound to it: stored with the end itself, so never forgotten. */
+  #ended(yarnId: string, persistence: YarnEnd["persistence"]): void {
+    if (!this.servesRegistry) return;
+    const last = Math.max(0, ...[...this.purges.values()].map(({ page }) => page));
+    const { ended } = this.purges.get(String(last)) ?? { ended: [] };
+    const isFull = ended.length >= LIMITS.registryPurgesPerTransactionMax;
+    const before = isFull ? { page: last + 1, ended: [] } : { page: last, ended };
+    this.purges.put({ page: before.page, ended: [...before.ended, { yarnId, persistence }] });
   }
 
   /** A container was lost before its master heard of it, so the ask for it still stands. */
@@ -447,6 +481,8 @@ export class Cluster {
     this.scheduler.removeApplication(application.attemptId);
     const current = this.applications.get(application.applicationId) ?? application;
     this.applications.put({ ...current, ...end, finishedMs: nowMs });
+    this.#ended(application.attemptId, "application-attempt");
+    this.#ended(application.applicationId, "application");
     const exit = {
       exitStatus: EXIT.KILLED_AFTER_APP_COMPLETION,
       diagnostics: `Container of a completed application: ${end.diagnostics}`,

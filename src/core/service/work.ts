@@ -194,7 +194,7 @@ function startRequests(
     const component = row.definition.components.find(({ name }) => name === instance.component);
     const container = instance.container;
     if (!component || !container) continue;
-    const { containerId, nodeId, nodeIncarnation, token } = container;
+    const { containerId, nodeId, nodeIncarnation, token, registry } = container;
     const launch = buildLaunchContext({
       definition: row.definition,
       component,
@@ -204,7 +204,13 @@ function startRequests(
       domain,
       dependencies: dependencyAddresses(service, component.dependencies),
     });
-    requests.push({ containerId, nodeId, nodeIncarnation, token, launch });
+    requests.push({
+      containerId,
+      nodeId,
+      nodeIncarnation,
+      token,
+      launch: registry ? { ...launch, registry } : launch,
+    });
   }
   return requests;
 }

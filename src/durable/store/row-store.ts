@@ -27,11 +27,14 @@ export class RowStore {
   /** Fills the tables with all stored rows. */
   load(): void {
     const known = this.#sql
-      .exec("SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'")
-      .toArray();
-    if (known.length === 0) return;
+      .exec<{ name: string }>("SELECT name FROM sqlite_master WHERE type = 'table'")
+      .toArray()
+      .map(({ name }) => name);
+    if (!known.includes("schema_version")) return;
     this.#ready = true;
     for (const table of this.#tables) {
+      // One that this object's code did not have when it made its schema.
+      if (!known.includes(table.name)) this.#createTable(table.name);
       for (const row of this.#sql.exec<{ body: string }>(`SELECT body FROM "${table.name}"`)) {
         table.load(row.body);
       }
@@ -65,12 +68,14 @@ export class RowStore {
   #createSchema(): void {
     this.#sql.exec("CREATE TABLE schema_version (version INTEGER PRIMARY KEY) STRICT");
     this.#sql.exec("INSERT INTO schema_version VALUES (?)", SCHEMA_VERSION);
-    for (const { name } of this.#tables) {
-      this.#sql.exec(
-        `CREATE TABLE "${name}" (key TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT, WITHOUT ROWID`,
-      );
-    }
+    for (const { name } of this.#tables) this.#createTable(name);
     this.#ready = true;
+  }
+
+  #createTable(name: string): void {
+    this.#sql.exec(
+      `CREATE TABLE "${name}" (key TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT, WITHOUT ROWID`,
+    );
   }
 }
 

@@ -170,6 +170,8 @@ export interface ApplicationClientProtocol {
   getContainerOwner(
     containerId: ContainerId,
   ): Promise<Reply<{ readonly user: string; readonly nodeId: NodeId | null }>>;
+  /** Null for a container that has ended, or never was. */
+  findLiveContainer(containerId: ContainerId): Promise<{ readonly user: string } | null>;
   getClusterNodes(): Promise<readonly NodeInfo[]>;
   getClusterInfo(): Promise<ClusterInfo>;
   listServices(): Promise<readonly ServiceEntry[]>;

@@ -128,6 +128,7 @@ export async function leftovers(cluster: EdgeCluster): Promise<readonly string[]
     "ResourceTracker.peers",
     peers.filter(({ key }) => key !== "resource-manager"),
   );
+  add("ResourceManager.purges", await cluster.rows("ResourceManager", "purges"));
   add("ResourceManager.asks", await cluster.rows("ResourceManager", "asks"));
   add(
     "ResourceManager.containers",
