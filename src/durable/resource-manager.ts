@@ -5,7 +5,6 @@
  */
 import { DurableObject } from "cloudflare:workers";
 import {
-  expireApplications,
   forceKillApplication,
   getActivities,
   getApplicationReport,
@@ -13,7 +12,6 @@ import {
   getClusterInfo,
   getClusterNodes,
   listServices,
-  nextApplicationExpiryMs,
   reportService,
   submitApplication,
 } from "../core/cluster/application.ts";
@@ -23,21 +21,17 @@ import {
   finishApplicationMaster,
   registerApplicationMaster,
 } from "../core/cluster/application-master.ts";
-import { ALLOCATION_EXPIRY_MS, Cluster, type ContainerRow } from "../core/cluster/cluster.ts";
+import { ALLOCATION_EXPIRY_MS, Cluster } from "../core/cluster/cluster.ts";
 import {
   cleanupsSent,
-  expireAllocations,
   getContainerOwner,
-  nextExpiryMs,
   reportNodes,
-  settleDecommissioning,
   settleNode,
   shutdownOrders,
   unsentCleanups,
 } from "../core/cluster/node.ts";
 import {
   decommissionNodes,
-  nextDecommissionMs,
   nodeLists,
   recommissionNodes,
   setNodeLists,
@@ -53,6 +47,7 @@ import {
   registryPathOf,
   usersWithoutHome,
 } from "../core/cluster/registry-duties.ts";
+import type { ContainerRow } from "../core/cluster/rows.ts";
 import {
   changeConfiguration,
   getSchedulerConf,
@@ -60,6 +55,7 @@ import {
   propertiesAfter,
   rollBackConfiguration,
 } from "../core/cluster/scheduler-configuration.ts";
+import { nextClusterDeadlineMs, settleCluster } from "../core/cluster/settle.ts";
 import type { Container } from "../shared/container.ts";
 import { ok, type Reply } from "../shared/errors.ts";
 import type { ApplicationAttemptId, ApplicationId, ContainerId, NodeId } from "../shared/ids.ts";
@@ -152,19 +148,8 @@ export class ResourceManager
       tables: cluster.tables,
       drain: () => cluster.drain(),
       restore: () => cluster.restore(),
-      settle: (nowMs) => {
-        expireAllocations(cluster, nowMs);
-        expireApplications(cluster, nowMs);
-        settleDecommissioning(cluster, nowMs);
-        cluster.tick(nowMs);
-      },
-      nextDeadlineMs: () =>
-        earliest(
-          nextExpiryMs(cluster),
-          nextApplicationExpiryMs(cluster),
-          nextDecommissionMs(cluster),
-          cluster.nextTickMs(),
-        ),
+      settle: (nowMs) => settleCluster(cluster, nowMs),
+      nextDeadlineMs: () => nextClusterDeadlineMs(cluster),
       work: () => this.#work(),
       perform: (work) => this.#perform(work),
     });
@@ -508,9 +493,4 @@ export class ResourceManager
   #registry() {
     return this.env.REGISTRY.getByName(this.#name);
   }
-}
-
-function earliest(...times: readonly (number | null)[]): number | null {
-  const known = times.filter((timeMs) => timeMs !== null);
-  return known.length === 0 ? null : Math.min(...known);
 }

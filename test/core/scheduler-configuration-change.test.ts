@@ -39,6 +39,7 @@ function refresh(
         Object.entries(running)
           .filter(([queue]) => queue === path || queue.startsWith(`${path}.`))
           .reduce((sum, [, count]) => sum + count, 0),
+      isFirst: false,
     },
   );
   return findings.map(({ path, message }) => `${path}: ${message}`);

@@ -28,7 +28,7 @@ describe("the oracle agrees", () => {
           else world.run(command);
         }
       }),
-      { seed: SEED, numRuns: 300 },
+      { seed: SEED, numRuns: 1_000 },
     );
   });
 
@@ -41,7 +41,7 @@ describe("the oracle agrees", () => {
           else while (compareDecision(world));
         }
       }),
-      { seed: SEED, numRuns: 300 },
+      { seed: SEED, numRuns: 1_000 },
     );
   });
 
@@ -54,7 +54,7 @@ describe("the oracle agrees", () => {
           expect(world.scheduler.hasPending()).toBe(decide(world) !== undefined);
         }
       }),
-      { seed: SEED, numRuns: 100 },
+      { seed: SEED, numRuns: 300 },
     );
   });
 });

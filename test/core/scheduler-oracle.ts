@@ -2,6 +2,11 @@
  * The rules of the CapacityScheduler once more: slow, obvious, and from the description alone
  * (facts/yarn-rm-nm-scheduler.md §3). It looks at everything each time and remembers nothing. It says
  * whose request is served next, and on which nodes it may be.
+ *
+ * On purpose unlike YARN: all nodes are looked at together; a queue or user that may have everything
+ * is limited by nodes alone; nothing is kept back for a request that is larger than its queue may
+ * ever be; what a draining node still holds counts in no queue. Left out: partitions, locality,
+ * constraints, shares of ApplicationMasters, capacities in resources; they have tests of their own.
  */
 import type {
   Capacity,
@@ -160,11 +165,15 @@ class Oracle {
     return isLimited ? { kind: "queue-limit", blocked } : NOTHING;
   }
 
-  /** What the parent may still use and does not, what the child has, less what is kept for others. */
+  /**
+   * What the parent may still use and does not, what the child has, less what is kept for others. YARN
+   * also rounds it down to the minimum allocation, of which everything is a multiple until that is
+   * changed.
+   */
   #childCeiling(parent: Queue, child: Queue, ceiling: Amount, blocked: Amount): Amount {
     const ofParent = least(ceiling, parent.limit);
     const room = minus(plus(minus(ofParent, parent.used), child.used), blocked);
-    return least(this.#roundDown(room), child.limit);
+    return least(room, child.limit);
   }
 
   /** The least used of its guarantee first; §3.6. */
@@ -262,7 +271,9 @@ class Oracle {
       this.#usedBy((one) => this.#isUsersIn(one, queue, user)),
       less,
     );
-    return this.#compare(used, this.#userLimit(queue, user)) <= 0;
+    const limit = this.#userLimit(queue, user);
+    // Who may have everything is limited by nodes alone, like a queue.
+    return fits(this.#total, limit) || this.#compare(used, limit) <= 0;
   }
 
   #userLimit(queue: Queue, user: string): Amount {

@@ -4,6 +4,7 @@
  */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import type { CapacityScheduler } from "../../src/core/scheduler/capacity-scheduler.ts";
 import {
   DEFAULT_CONFIGURATION,
   defaultQueue,
@@ -22,7 +23,7 @@ import { type Command, configuration, history, World } from "./scheduler-oracle-
 
 /** The same in every run, so that a failure is one for everybody; fast-check prints it. */
 const SEED = 20_261_121;
-const BOUNDED = { seed: SEED, numRuns: 150 };
+const BOUNDED = { seed: SEED, numRuns: 200 };
 
 function played(first: SchedulerConfiguration, commands: readonly Command[]): World {
   const world = new World(first);
@@ -32,6 +33,20 @@ function played(first: SchedulerConfiguration, commands: readonly Command[]): Wo
 
 function queuesOf(info: QueueInfo): QueueInfo[] {
   return [info, ...info.children.flatMap(queuesOf)];
+}
+
+/** All that it says about what is. */
+function viewOf(scheduler: CapacityScheduler, { nodes, applications }: World) {
+  return {
+    usage: scheduler.usage(),
+    queues: scheduler.queueInfo(),
+    nodes: [...nodes.keys()].map((nodeId) => scheduler.nodeUsage(nodeId)),
+    applications: [...applications.keys()].map((attemptId) => ({
+      headroom: scheduler.headroom(attemptId),
+      usage: scheduler.attemptUsage(attemptId),
+      asks: scheduler.asks(attemptId),
+    })),
+  };
 }
 
 /** In the default partition. */
@@ -161,14 +176,13 @@ describe("after any history", () => {
     fc.assert(
       fc.property(configuration, history, someOrder, (first, commands, numbers) => {
         const world = played(first, commands);
-        // What is reserved is no row: it is found again by the next pass.
         const told = world.restored((items) => items);
         const again = world.restored(orderBy(numbers));
-        expect(again.usage()).toEqual(told.usage());
-        expect(again.queueInfo()).toEqual(told.queueInfo());
-        for (const attemptId of world.applications.keys()) {
-          expect(again.headroom(attemptId)).toEqual(told.headroom(attemptId));
-          expect(again.asks(attemptId)).toEqual(told.asks(attemptId));
+        expect(viewOf(again, world)).toEqual(viewOf(told, world));
+        // What is reserved is no row: it is found again by the next passes.
+        world.noteReservations();
+        if (world.reservations.size === 0) {
+          expect(viewOf(told, world)).toEqual(viewOf(world.scheduler, world));
         }
         const mint = () => {
           let minted = 0;

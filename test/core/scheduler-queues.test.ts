@@ -31,7 +31,11 @@ describe("what a queue is guaranteed", () => {
     );
     expect(guaranteedMb(world, "root.b")).toBe(75 * 1_024);
     world.scheduler.reconfigure(
-      queues({ a: { capacity: weight(1) }, b: { capacity: weight(3) }, c: { capacity: weight(1) } }),
+      queues({
+        a: { capacity: weight(1) },
+        b: { capacity: weight(3) },
+        c: { capacity: weight(1) },
+      }),
     );
     expect(guaranteedMb(world, "root.b")).toBe(60 * 1_024);
   });
@@ -172,14 +176,17 @@ describe("whether a queue takes an application", () => {
   it.each([
     [1, 500],
     [0.25, 125],
-  ])("[CS5] 10000 in the cluster, 5 %% of it, users' minimum %d: 500, and %d of one user", (minimumUserLimit, perUser) => {
-    const small = { capacity: percent(5), minimumUserLimit };
-    const configuration = queues({ small, rest: { capacity: percent(95) } });
-    expect(new SchedulerWorld({}, configuration).queue("root.small")).toMatchObject({
-      maximumApplications: 500,
-      maximumApplicationsPerUser: perUser,
-    });
-  });
+  ])(
+    "[CS5] 10000 in the cluster, 5 %% of it, users' minimum %d: 500, and %d of one user",
+    (minimumUserLimit, perUser) => {
+      const small = { capacity: percent(5), minimumUserLimit };
+      const configuration = queues({ small, rest: { capacity: percent(95) } });
+      expect(new SchedulerWorld({}, configuration).queue("root.small")).toMatchObject({
+        maximumApplications: 500,
+        maximumApplicationsPerUser: perUser,
+      });
+    },
+  );
 
   it("[CS5] counts applications of the queue, of the user and of the cluster", () => {
     const leaf = { capacity: percent(50), maximumApplications: 2, minimumUserLimit: 0.5 };
@@ -228,8 +235,13 @@ describe("whether a queue takes an application", () => {
 });
 
 describe("queues that change", () => {
-  const { path: _path, name: _name, children: _children, template: _, ...leaf } =
-    defaultQueue("root.users.x");
+  const {
+    path: _path,
+    name: _name,
+    children: _children,
+    template: _,
+    ...leaf
+  } = defaultQueue("root.users.x");
   const template = { maxQueues: 2, leaf: { ...leaf, capacity: weight(1) }, expirySeconds: 300 };
   const users = queues({ users: { template } });
 

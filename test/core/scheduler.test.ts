@@ -319,7 +319,13 @@ describe("nodes come and go", () => {
   it("notices room on one node even after a great many changes on another", () => {
     const world = cluster({ "quiet:1": gb(4, 4), "busy:1": gb(1) });
     const book = (containerId: string, nodeId: string) =>
-      world.scheduler.book({ containerId, attemptId: "app0", nodeId, resource: gb(1), priority: 0 });
+      world.scheduler.book({
+        containerId,
+        attemptId: "app0",
+        nodeId,
+        resource: gb(1),
+        priority: 0,
+      });
     book("first", "quiet:1");
     world.submit("app1", { capability: gb(4, 4) });
     expect(world.schedule()).toEqual([]);
@@ -334,7 +340,13 @@ describe("nodes come and go", () => {
   it("notices room on one node even after containers of many unknown nodes came", () => {
     const world = cluster({ "n0:1": gb(1), "n1:1": gb(4, 4) });
     const book = (containerId: string, nodeId: string) =>
-      world.scheduler.book({ containerId, attemptId: "app0", nodeId, resource: gb(1), priority: 0 });
+      world.scheduler.book({
+        containerId,
+        attemptId: "app0",
+        nodeId,
+        resource: gb(1),
+        priority: 0,
+      });
     book("first", "n1:1");
     world.submit("app1", { capability: gb(4, 4) });
     expect(world.schedule()).toEqual([]);

@@ -16,7 +16,7 @@ import { recordsPublished, registryChanges } from "../../src/core/service/record
 import { Service } from "../../src/core/service/state.ts";
 import { allocated, serviceWork } from "../../src/core/service/work.ts";
 import { type Harness, harness, MASTER } from "../support/harness.ts";
-import { component } from "../support/yarnfile.ts";
+import { component, SUBMITTER } from "../support/yarnfile.ts";
 
 const GB = { memory: "1024", cpus: 1 };
 
@@ -61,7 +61,9 @@ describe("a service", () => {
     cluster.create({ state: "STOPPED" });
     expect(cluster.view().state).toBe("STOPPED");
     expect(cluster.states()).toEqual({});
-    cluster.command((service, nowMs) => startService(service, cluster.submissionId(), SUBMITTER, nowMs));
+    cluster.command((service, nowMs) =>
+      startService(service, cluster.submissionId(), SUBMITTER, nowMs),
+    );
     expect(cluster.states()).toEqual({ "hello-0": "READY" });
   });
 
@@ -81,7 +83,9 @@ describe("a service", () => {
     expect(cluster.running()).toEqual([]);
     expect(cluster.cluster.containers.size).toBe(0);
     expect(cluster.view()).toMatchObject({ state: "STOPPED", diagnostics: "stopped by user" });
-    cluster.command((service, nowMs) => startService(service, cluster.submissionId(), SUBMITTER, nowMs));
+    cluster.command((service, nowMs) =>
+      startService(service, cluster.submissionId(), SUBMITTER, nowMs),
+    );
     expect(cluster.states()).toEqual({ "hello-0": "READY", "hello-1": "READY" });
   });
 

@@ -1,6 +1,6 @@
 /** ResourceManagerAdministrationProtocol over the real core, without a Durable Object around it. */
 import { Cluster } from "../../src/core/cluster/cluster.ts";
-import { settleNode } from "../../src/core/cluster/node.ts";
+import { reportNodes, settleNode } from "../../src/core/cluster/node.ts";
 import {
   decommissionNodes,
   nodeLists,
@@ -21,9 +21,36 @@ import type { ResourceManagerAdministrationProtocol } from "../../src/shared/pro
 
 const NOW_MS = 1_504_051_512_412;
 
-export function coreAdministration(
-  cluster: Cluster = new Cluster(),
-): ResourceManagerAdministrationProtocol {
+/** A cluster with the node that is named; nothing is configured. */
+export function clusterWithNode(nodeId: string): Cluster {
+  const cluster = new Cluster();
+  const host = nodeId.slice(0, nodeId.lastIndexOf(":"));
+  const node = {
+    nodeId,
+    host,
+    rack: "/default-rack",
+    capability: { memoryMb: 8_192, vcores: 8 },
+    labels: [],
+    attributes: {},
+    agentVersion: "0.1.0",
+    healthy: true,
+    healthReport: "",
+  };
+  const present = { node, presence: "PRESENT", incarnation: 1, reason: "" } as const;
+  reportNodes(cluster, { shard: "0", generation: 1, nodes: [present], containers: [] }, NOW_MS);
+  return cluster;
+}
+
+/** As its first configuration it gets the node label `gpu`. */
+export function withLabel(cluster: Cluster): Cluster {
+  const properties = new Map([["yarn.node-labels.cluster-node-labels", "gpu"]]);
+  const change = { properties, user: "admin", comment: "", isDryRun: false };
+  const changed = changeConfiguration(cluster, change, NOW_MS);
+  if (!changed.ok) throw new Error(changed.error.message);
+  return cluster;
+}
+
+export function coreAdministration(cluster: Cluster): ResourceManagerAdministrationProtocol {
   const settle = () => {
     for (const { facts } of [...cluster.nodes.values()]) settleNode(cluster, facts.nodeId, NOW_MS);
   };

@@ -50,7 +50,7 @@ import type { Reply } from "../../src/shared/errors.ts";
 import type { NodeFacts } from "../../src/shared/node.ts";
 import { fitsIn, NO_RESOURCE, type Resource } from "../../src/shared/resource.ts";
 import type { ServiceView } from "../../src/shared/service.ts";
-import { defined, OWNER, yarnfile } from "./yarnfile.ts";
+import { defined, OWNER, SUBMITTER, yarnfile } from "./yarnfile.ts";
 
 export const MASTER = "default/ann/hello-world";
 const SHARD = "0";
@@ -354,7 +354,7 @@ export class Harness {
   }
 }
 
-function nodeIdOf(name: string): string {
+export function nodeIdOf(name: string): string {
   return `${name}:8041`;
 }
 

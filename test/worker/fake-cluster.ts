@@ -17,7 +17,7 @@ import type { ServiceProtocol } from "../../src/shared/protocol/service.ts";
 import type { ServiceView } from "../../src/shared/service.ts";
 import { createApp } from "../../src/worker/app.ts";
 import type { Protocols, Settings } from "../../src/worker/protocols.ts";
-import { coreAdministration } from "../support/core-administration.ts";
+import { clusterWithNode, coreAdministration, withLabel } from "../support/core-administration.ts";
 import { mapRegistry } from "../support/map-registry.ts";
 
 export const APPLICATION_ID = "application_1503963985568_0002";
@@ -72,7 +72,7 @@ export async function fakeCluster(options: FakeOptions = {}) {
   const registry = mapRegistry(() => 1_408_638_082_445);
   const protocols: Protocols = {
     resourceManager: {
-      ...coreAdministration(),
+      ...coreAdministration(withLabel(clusterWithNode(NODE_ID))),
       submitApplication: async () => fail("INTERNAL", "not for the edge"),
       planApplication: async () => fail("INTERNAL", "not for the edge"),
       async forceKillApplication(id) {

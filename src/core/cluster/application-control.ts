@@ -3,7 +3,8 @@ import { fail, ok, type Reply } from "../../shared/errors.ts";
 import type { ApplicationId } from "../../shared/ids.ts";
 import type { Submitter } from "../../shared/protocol/application-client.ts";
 import { checkQueueRight } from "../scheduler/queue-acl.ts";
-import { type ApplicationRow, type Cluster, isLive } from "./cluster.ts";
+import { type Cluster, isLive } from "./cluster.ts";
+import type { ApplicationRow } from "./rows.ts";
 
 /** Clipped to the cluster's maximum, as in YARN; answers the priority that counts. */
 export function setApplicationPriority(

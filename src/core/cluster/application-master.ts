@@ -19,8 +19,9 @@ import type {
   RegisterApplicationMasterResponse,
   ResourceRequest,
 } from "../../shared/protocol/application-master.ts";
-import { type ApplicationRow, type Cluster, type ContainerRow, isLive } from "./cluster.ts";
+import { type Cluster, isLive } from "./cluster.ts";
 import { updateContainers } from "./container-update.ts";
+import type { ApplicationRow, ContainerRow } from "./rows.ts";
 
 /** An allocate reply before its ContainerTokens are signed (the shell does that). */
 export type UnsignedAllocateResponse = Omit<AllocateResponse, "allocated" | "updated"> & {

@@ -16,8 +16,9 @@ import { NO_RESOURCE } from "../../shared/resource.ts";
 import { type QueueTemplate, queueSettings } from "../scheduler/configuration.ts";
 import { checkQueueRight } from "../scheduler/queue-acl.ts";
 import { mapQueue } from "../scheduler/queue-mapping.ts";
-import { type ApplicationRow, type Cluster, isLive, type NodeRow } from "./cluster.ts";
+import { type Cluster, isLive } from "./cluster.ts";
 import { effectiveFacts } from "./node-administration.ts";
+import type { ApplicationRow, NodeRow } from "./rows.ts";
 
 /**
  * Accepts an application. The same `submissionId` again answers the same application.

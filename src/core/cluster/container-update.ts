@@ -9,7 +9,8 @@ import type {
   UpdateContainerRequest,
 } from "../../shared/protocol/application-master.ts";
 import { fitsIn, type Resource } from "../../shared/resource.ts";
-import type { Cluster, ContainerRow } from "./cluster.ts";
+import type { Cluster } from "./cluster.ts";
+import type { ContainerRow } from "./rows.ts";
 
 type Updates = {
   readonly updated: readonly ContainerRow[];

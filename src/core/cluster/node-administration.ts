@@ -9,7 +9,8 @@ import type { NodeFacts } from "../../shared/node.ts";
 import type { NodeChange, NodeLists } from "../../shared/protocol/administration.ts";
 import type { SchedulerConfiguration } from "../scheduler/configuration.ts";
 import type { SchedulerNode } from "../scheduler/request.ts";
-import type { Cluster, NodeSettingsRow } from "./cluster.ts";
+import type { Cluster } from "./cluster.ts";
+import type { NodeSettingsRow } from "./rows.ts";
 
 /** What counts: the administrator's word, and else the node's own. */
 export function effectiveFacts(cluster: Cluster, facts: NodeFacts): NodeFacts {

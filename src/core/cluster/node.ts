@@ -12,8 +12,9 @@ import type {
   ShutdownOrder,
   TrackerReport,
 } from "../../shared/protocol/resource-tracker.ts";
-import { ALLOCATION_EXPIRY_MS, type Cluster, type NodeRow } from "./cluster.ts";
+import { ALLOCATION_EXPIRY_MS, type Cluster } from "./cluster.ts";
 import { schedulerNode, whyExcluded } from "./node-administration.ts";
+import type { NodeRow } from "./rows.ts";
 
 /** Answers the generation heard, and the containers of the report that nobody owns (any more). */
 export function reportNodes(

@@ -19,7 +19,8 @@ import {
 import { applyMutation } from "../scheduler/configuration-mutation.ts";
 import { parseSchedulerProperties } from "../scheduler/configuration-properties.ts";
 import { checkRefresh } from "../scheduler/configuration-refresh.ts";
-import type { Cluster, SchedulerConfRow } from "./cluster.ts";
+import type { Cluster } from "./cluster.ts";
+import type { SchedulerConfRow } from "./rows.ts";
 
 export type ConfigurationChange = {
   readonly properties: ReadonlyMap<string, string>;
@@ -79,6 +80,7 @@ export function changeConfiguration(
   const { scheduler } = cluster;
   const findings: Finding[] = checkRefresh(scheduler.configuration, next.value, {
     applicationsIn: (path) => applicationsIn(cluster, path),
+    isFirst: latest(cluster) === undefined,
   });
   if (findings.length > 0) return invalid(findings);
   const properties = Object.fromEntries([...change.properties].sort());

@@ -7,7 +7,7 @@
 import type { NodeState } from "../../shared/node.ts";
 import type { YarnApplicationState } from "../../shared/protocol/application-client.ts";
 import type { Transitions } from "../transitions.ts";
-import type { RMContainerState } from "./cluster.ts";
+import type { RMContainerState } from "./rows.ts";
 import type { TrackedNode } from "./tracker.ts";
 
 /** An application has one attempt, whose master is at the edge and cannot crash; so it has its states. */

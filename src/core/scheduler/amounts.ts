@@ -125,16 +125,32 @@ export const SHARE_ROUNDING = 1e-12;
  * Below 0: `a` is less.
  */
 export function compareByShares(a: Amounts, b: Amounts, total: Amounts): number {
-  const sharesOf = (amounts: Amounts) =>
-    total
-      .map((whole, type) => (whole > 0 ? amountOf(amounts, type) / whole : 0))
-      .sort((one, other) => other - one);
-  const others = sharesOf(b);
-  for (const [index, share] of sharesOf(a).entries()) {
+  const first = dominantShare(a, total) - dominantShare(b, total);
+  if (Math.abs(first) > SHARE_ROUNDING) return first;
+  if (total.length === 2) {
+    const second = lesserShare(a, total) - lesserShare(b, total);
+    return Math.abs(second) > SHARE_ROUNDING ? second : 0;
+  }
+  const others = sortedShares(b, total);
+  for (const [index, share] of sortedShares(a, total).entries()) {
     const difference = share - (others[index] as number);
     if (Math.abs(difference) > SHARE_ROUNDING) return difference;
   }
   return 0;
+}
+
+/** Of memory and vcores alone; it runs often, as users stand exactly at their limits. */
+function lesserShare(amounts: Amounts, total: Amounts): number {
+  const [memory = 0, vcores = 0] = total;
+  const ofMemory = memory > 0 ? amountOf(amounts, MEMORY) / memory : 0;
+  const ofVcores = vcores > 0 ? amountOf(amounts, VCORES) / vcores : 0;
+  return Math.min(ofMemory, ofVcores);
+}
+
+/** The largest first. */
+function sortedShares(amounts: Amounts, total: Amounts): number[] {
+  const shares = total.map((whole, type) => (whole > 0 ? amountOf(amounts, type) / whole : 0));
+  return shares.sort((a, b) => b - a);
 }
 
 /** Type by type. */

@@ -8,6 +8,7 @@ import { addDemand } from "./amounts.ts";
 import type { BookingKind, Prefix } from "./bookings.ts";
 import type { LeafQueue, User } from "./leaf-queue.ts";
 import type { OutstandingAsk } from "./outstanding-ask.ts";
+import type { RequestClass } from "./request-class.ts";
 import type { Reservation } from "./reservations.ts";
 
 /** Nodes up to which an application's containers are counted node by node, to spread them. */
@@ -35,7 +36,7 @@ export class ApplicationAttempt {
   /** By priority, the smaller number first, then by allocationRequestId (facts §3.6). */
   asks: OutstandingAsk[] = [];
   /** Bits of the classes that it asks for, by partition. */
-  masks: number[] = [];
+  readonly masks: number[] = [];
   blacklist: ReadonlySet<string> = NO_NAMES;
   reservation: Reservation | undefined;
   containers = 0;
@@ -79,12 +80,13 @@ export class ApplicationAttempt {
 
   /** After an ask began, ended or got another size. */
   updateMasks(): void {
-    this.masks = [];
-    for (const { requestClass } of this.asks) {
-      const { id } = requestClass.partition;
-      while (this.masks.length <= id) this.masks.push(0);
-      this.masks[id] = (this.masks[id] as number) | requestClass.bit;
-    }
+    this.masks.fill(0);
+    for (const { requestClass } of this.asks) this.addToMask(requestClass);
+  }
+
+  addToMask({ partition, bit }: RequestClass): void {
+    while (this.masks.length <= partition.id) this.masks.push(0);
+    this.masks[partition.id] = (this.masks[partition.id] as number) | bit;
   }
 }
 

@@ -14,6 +14,8 @@ import { CAPACITY_PREFIX } from "./queue-tree.ts";
 export type RefreshFacts = {
   /** Live applications in the queue and below it. */
   applicationsIn(path: string): number;
+  /** Nobody has configured anything yet: the queue that every cluster has need not be stopped. */
+  readonly isFirst: boolean;
 };
 
 export function checkRefresh(
@@ -55,7 +57,7 @@ function checkRemoval(
 ): void {
   const property = `${CAPACITY_PREFIX}${parentQueue(queue.path)}.queues`;
   const count = facts.applicationsIn(queue.path);
-  if (queue.state !== "STOPPED") {
+  if (queue.state !== "STOPPED" && !facts.isFirst) {
     const moved = [...lookup.paths()].find((path) => path.endsWith(`.${queue.name}`));
     const hint = moved === undefined ? "" : ` (${moved} is another queue: queues are not moved)`;
     report(
@@ -81,7 +83,8 @@ function checkKind(
   if (isLeaf(before) && !isLeaf(after)) {
     const needs = `cannot make the leaf ${before.path} a parent queue`;
     const property = `${CAPACITY_PREFIX}${before.path}.${after.template ? "auto-queue-creation-v2.enabled" : "queues"}`;
-    if (before.state !== "STOPPED") report(property, `${needs}: set its state to STOPPED first`);
+    const isStopped = before.state === "STOPPED" || facts.isFirst;
+    if (!isStopped) report(property, `${needs}: set its state to STOPPED first`);
     if (count > 0) report(property, `${needs}: ${applications(count)} there`);
   }
   if (before.template !== undefined && after.template === undefined) {

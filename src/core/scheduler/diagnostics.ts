@@ -95,9 +95,9 @@ export class Diagnostics {
   #largestNode(): Resource {
     const { nodes, types } = this.#state;
     if (this.#largest?.version === nodes.version) return this.#largest.resource;
-    const amounts = nodes.total.map((column) => {
+    const amounts = types.names.map((_, type) => {
       let most = 0;
-      for (const slot of nodes.slots()) most = Math.max(most, column[slot] as number);
+      for (const slot of nodes.slots()) most = Math.max(most, nodes.totalOf(slot, type));
       return most;
     });
     const resource = types.resource(amounts);
@@ -201,11 +201,11 @@ export class Diagnostics {
     }
     const { types: needed, amounts } = size.demand ?? types.demand(size.resource);
     for (const [index, type] of needed.entries()) {
-      const taken = isOpportunistic ? (nodes.opportunistic[type]?.[slot] ?? 0) : 0;
-      const free = (nodes.free[type]?.[slot] ?? 0) - taken;
+      const taken = isOpportunistic ? nodes.opportunisticOf(slot, type) : 0;
+      const free = nodes.freeOf(slot, type) - taken;
       if (free >= (amounts[index] as number)) continue;
       if (type === MEMORY) return "too little memory";
-      const has = nodes.total[type]?.[slot] ?? 0;
+      const has = nodes.totalOf(slot, type);
       return has === 0 ? `without ${types.names[type]}` : `too few ${types.names[type]}`;
     }
     return undefined;

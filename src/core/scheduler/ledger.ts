@@ -13,6 +13,8 @@ import type { Partition } from "./partition.ts";
 import { RequestClasses, type Size } from "./request-class.ts";
 import { type TaggedVisitor, TagIndex, type Topology } from "./tag-counts.ts";
 
+type KindFacts = Omit<BookingKind, "attempt" | "size" | "count" | "index">;
+
 export class Ledger {
   readonly types = new ResourceTypes();
   readonly nodes = new NodeTable(this.types);
@@ -26,20 +28,11 @@ export class Ledger {
   readonly crowded = new Set<number>();
 
   /** The kind of one more container; equal ones share it. */
-  kindOf(
-    attempt: ApplicationAttempt,
-    size: Size,
-    facts: Omit<BookingKind, "attempt" | "size" | "count" | "index">,
-  ): BookingKind {
-    const isSame = (kind: BookingKind) =>
-      kind.size === size &&
-      kind.priority === facts.priority &&
-      kind.askedIn === facts.askedIn &&
-      kind.isOpportunistic === facts.isOpportunistic &&
-      kind.isMaster === facts.isMaster &&
-      kind.tags.length === facts.tags.length &&
-      kind.tags.every((tag, index) => tag === facts.tags[index]);
-    return attempt.kinds.find(isSame) ?? newKind({ attempt, size, ...facts });
+  kindOf(attempt: ApplicationAttempt, size: Size, facts: KindFacts): BookingKind {
+    for (const kind of attempt.kinds) {
+      if (kind.size === size && isSameKind(kind, facts)) return kind;
+    }
+    return newKind({ ...facts, attempt, size });
   }
 
   book(containerId: ContainerId, slot: number, kind: BookingKind): void {
@@ -128,7 +121,7 @@ export class Ledger {
       else this.tags.remove(slot, applicationId, tags);
     }
     this.nodes.take(slot, demand, kind.isOpportunistic, times);
-    if (times > 0 && this.nodes.isCrowded(slot)) this.crowded.add(slot);
+    if (times > 0 && this.nodes.crowdingOn(slot) !== undefined) this.crowded.add(slot);
   }
 
   #charge(slot: number, kind: BookingKind, times: 1 | -1): void {
@@ -158,4 +151,15 @@ export class Ledger {
       visit(this.bookings.slotOf(row), applicationOfAttempt(attempt.attemptId), tags);
     }
   }
+}
+
+function isSameKind(kind: BookingKind, facts: KindFacts): boolean {
+  return (
+    kind.priority === facts.priority &&
+    kind.askedIn === facts.askedIn &&
+    kind.isOpportunistic === facts.isOpportunistic &&
+    kind.isMaster === facts.isMaster &&
+    kind.tags.length === facts.tags.length &&
+    kind.tags.every((tag, index) => tag === facts.tags[index])
+  );
 }

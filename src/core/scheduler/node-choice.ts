@@ -109,9 +109,8 @@ function imbalance(nodes: NodeTable, slot: number, { types, amounts }: Demand): 
   let most = 0;
   for (let index = 0; index < types.length; index += 1) {
     const type = types[index] as number;
-    const total = (nodes.total[type] as Float64Array)[slot] as number;
-    const left = ((nodes.free[type] as Float64Array)[slot] as number) - (amounts[index] as number);
-    const share = left / total;
+    const left = nodes.freeOf(slot, type) - (amounts[index] as number);
+    const share = left / nodes.totalOf(slot, type);
     if (share < least) least = share;
     if (share > most) most = share;
   }

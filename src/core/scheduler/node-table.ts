@@ -1,9 +1,9 @@
 /**
- * Nodes as typed columns: what each has and what is free on it, one column per resource type, one
- * slot per node. A slot stays while its node is registered or holds a container.
+ * Nodes as typed rows: what each has and what is free on it, side by side so that a look at a node is
+ * one read of memory. One slot per node. A slot stays while its node is registered or holds a container.
  *
  * Room for GUARANTEED containers is what other GUARANTEED ones leave. OPPORTUNISTIC containers go
- * into what both leave, and are the first to give way; see `opportunistic`.
+ * into what both leave, and are the first to give way; see preemption-monitor.ts.
  */
 import type { NodeId } from "../../shared/ids.ts";
 import type { Resource } from "../../shared/resource.ts";
@@ -29,12 +29,11 @@ export class NodeTable {
   readonly #slotsByHost = new Map<string, Set<number>>();
   readonly #slotsByRack = new Map<string, Set<number>>();
   #capacity = FIRST_CAPACITY;
-  /** By type, then by slot. `total` is 0 while the node is not registered. */
-  readonly total: Float64Array[] = [];
-  /** Below zero where a node holds more than it has: it shrank, or is not registered. */
-  readonly free: Float64Array[] = [];
-  /** What OPPORTUNISTIC containers use. */
-  readonly opportunistic: Float64Array[] = [];
+  /** Types that rows have room for, and the rows: for each type what is free and what there is. */
+  #width = 2;
+  #rows = new Float64Array(2 * 2 * FIRST_CAPACITY);
+  /** What OPPORTUNISTIC containers use, by type within a row. */
+  #opportunistic = new Float64Array(2 * FIRST_CAPACITY);
   #registered = new Uint8Array(FIRST_CAPACITY);
   #draining = new Uint8Array(FIRST_CAPACITY);
   /** 1 where the room is kept for a reservation, which only its owner may use. */
@@ -51,7 +50,6 @@ export class NodeTable {
   constructor(types: ResourceTypes) {
     this.types = types;
     this.partition("");
-    this.#addColumns();
   }
 
   /** Registered nodes. */
@@ -138,7 +136,7 @@ export class NodeTable {
     this.#setTotals(slot, node.capability);
     const partition = this.partition(node.labels[0] ?? "");
     this.#partitionOf[slot] = partition.id;
-    partition.join(slot, this.#totalsOf(slot));
+    partition.join(slot, this.totalsOf(slot));
   }
 
   drain(slot: number): void {
@@ -175,15 +173,15 @@ export class NodeTable {
     this.#containers[slot] = (this.#containers[slot] as number) + times;
     const { types, amounts } = demand;
     if (isOpportunistic) this.#opportunisticContainers += times;
-    const columns = isOpportunistic ? this.opportunistic : this.free;
-    const sign = isOpportunistic ? times : -times;
     for (let index = 0; index < types.length; index += 1) {
       const type = types[index] as number;
-      const amount = amounts[index] as number;
-      const column = this.#columnOf(columns, type);
-      column[slot] = (column[slot] as number) + sign * amount;
-      if (type < this.used.length) this.used[type] = (this.used[type] as number) + times * amount;
-      else setAmount(this.used, type, times * amount);
+      const amount = times * (amounts[index] as number);
+      if (type >= this.#width) this.#widen();
+      if (isOpportunistic)
+        this.#opportunistic[slot * this.#width + type] = this.opportunisticOf(slot, type) + amount;
+      else this.#rows[2 * (slot * this.#width + type)] = this.freeOf(slot, type) - amount;
+      if (type < this.used.length) this.used[type] = (this.used[type] as number) + amount;
+      else setAmount(this.used, type, amount);
     }
     if (this.isActive(slot)) this.partitionOf(slot).noteChange(slot);
     else this.#vacateUnused(slot);
@@ -208,10 +206,8 @@ export class NodeTable {
   /** As `hasRoom` for GUARANTEED containers, but for the owner of a reservation. */
   hasFree(slot: number, { types, amounts }: Demand): boolean {
     for (let index = 0; index < types.length; index += 1) {
-      const column = this.free[types[index] as number];
-      if (column === undefined || (column[slot] as number) < (amounts[index] as number)) {
-        return false;
-      }
+      const free = this.freeOf(slot, types[index] as number);
+      if (free < (amounts[index] as number)) return false;
     }
     return true;
   }
@@ -219,38 +215,52 @@ export class NodeTable {
   /** Whether the node could hold it if it were empty. */
   isLargeEnough(slot: number, { types, amounts }: Demand): boolean {
     for (let index = 0; index < types.length; index += 1) {
-      const column = this.total[types[index] as number];
-      if (column === undefined || (column[slot] as number) < (amounts[index] as number)) {
-        return false;
-      }
+      const total = this.totalOf(slot, types[index] as number);
+      if (total < (amounts[index] as number)) return false;
     }
     return true;
   }
 
+  /** Below zero where a node holds more than it has: it shrank, or is not registered. */
+  freeOf(slot: number, type: number): number {
+    return type < this.#width ? (this.#rows[2 * (slot * this.#width + type)] as number) : 0;
+  }
+
+  /** 0 while the node is not registered. */
+  totalOf(slot: number, type: number): number {
+    return type < this.#width ? (this.#rows[2 * (slot * this.#width + type) + 1] as number) : 0;
+  }
+
+  opportunisticOf(slot: number, type: number): number {
+    return type < this.#width ? (this.#opportunistic[slot * this.#width + type] as number) : 0;
+  }
+
   /** What GUARANTEED and OPPORTUNISTIC containers use on a node. */
   usedOn(slot: number): Amounts {
-    return this.total.map(
-      (total, type) =>
-        (total[slot] as number) -
-        (this.free[type]?.[slot] ?? 0) +
-        (this.opportunistic[type]?.[slot] ?? 0),
+    return this.types.names.map(
+      (_, type) =>
+        this.totalOf(slot, type) - this.freeOf(slot, type) + this.opportunisticOf(slot, type),
     );
   }
 
-  /** Whether its containers, with the OPPORTUNISTIC ones, use more than it has. */
-  isCrowded(slot: number): boolean {
-    if (this.#opportunisticContainers === 0) return false;
-    return this.opportunistic.some(
-      (taken, type) => (taken[slot] as number) > Math.max(0, this.free[type]?.[slot] ?? 0),
+  totalsOf(slot: number): Amounts {
+    return this.types.names.map((_, type) => this.totalOf(slot, type));
+  }
+
+  /** What OPPORTUNISTIC containers use of what GUARANTEED ones need, by type; none: no entry. */
+  crowdingOn(slot: number): Amounts | undefined {
+    if (this.#opportunisticContainers === 0) return undefined;
+    const crowding = this.types.names.map((_, type) =>
+      Math.max(0, this.opportunisticOf(slot, type) - Math.max(0, this.freeOf(slot, type))),
     );
+    return crowding.some((amount) => amount > 0) ? crowding : undefined;
   }
 
   #hasIdleRoom(slot: number, { types, amounts }: Demand): boolean {
     for (let index = 0; index < types.length; index += 1) {
       const type = types[index] as number;
-      const free = this.free[type]?.[slot] ?? 0;
-      const taken = this.opportunistic[type]?.[slot] ?? 0;
-      if (free - taken < (amounts[index] as number)) return false;
+      const idle = this.freeOf(slot, type) - this.opportunisticOf(slot, type);
+      if (idle < (amounts[index] as number)) return false;
     }
     return true;
   }
@@ -258,7 +268,7 @@ export class NodeTable {
   /** Its partition no longer counts on the node. */
   #withdraw(slot: number): void {
     this.#version += 1;
-    if (this.isActive(slot)) this.partitionOf(slot).leave(slot, this.#totalsOf(slot));
+    if (this.isActive(slot)) this.partitionOf(slot).leave(slot, this.totalsOf(slot));
   }
 
   #describe(slot: number, { host, rack, attributes }: SchedulerNode): void {
@@ -270,19 +280,15 @@ export class NodeTable {
     addTo(this.#slotsByRack, rack, slot);
   }
 
-  #totalsOf(slot: number): Amounts {
-    return this.total.map((column) => column[slot] as number);
-  }
-
   #setTotals(slot: number, capability: Resource): void {
     const amounts = this.types.amounts(capability);
-    this.#addColumns();
+    if (this.types.size > this.#width) this.#widen();
     for (let type = 0; type < this.types.size; type += 1) {
-      const total = this.total[type] as Float64Array;
-      const free = this.free[type] as Float64Array;
-      const more = (amounts[type] ?? 0) - (total[slot] as number);
-      total[slot] = (total[slot] as number) + more;
-      free[slot] = (free[slot] as number) + more;
+      const at = 2 * (slot * this.#width + type);
+      const total = this.#rows[at + 1] as number;
+      const more = (amounts[type] ?? 0) - total;
+      this.#rows[at] = (this.#rows[at] as number) + more;
+      this.#rows[at + 1] = total + more;
       setAmount(this.registeredTotal, type, (this.registeredTotal[type] ?? 0) + more);
     }
   }
@@ -296,32 +302,32 @@ export class NodeTable {
     this.#vacant.push(slot);
   }
 
-  #columnOf(columns: Float64Array[], type: number): Float64Array {
-    if (columns[type] === undefined) this.#addColumns();
-    return columns[type] as Float64Array;
-  }
-
-  /** One of each kind for every type there is. */
-  #addColumns(): void {
-    for (let type = this.total.length; type < this.types.size; type += 1) {
-      this.total.push(new Float64Array(this.#capacity));
-      this.free.push(new Float64Array(this.#capacity));
-      this.opportunistic.push(new Float64Array(this.#capacity));
+  /** Room in every row for all types that there are. */
+  #widen(): void {
+    const [before, width] = [this.#width, this.types.size];
+    const rows = new Float64Array(2 * width * this.#capacity);
+    const opportunistic = new Float64Array(width * this.#capacity);
+    for (let slot = 0; slot < this.#capacity; slot += 1) {
+      const row = this.#rows.subarray(2 * slot * before, 2 * (slot + 1) * before);
+      rows.set(row, 2 * slot * width);
+      const used = this.#opportunistic.subarray(slot * before, (slot + 1) * before);
+      opportunistic.set(used, slot * width);
     }
+    this.#rows = rows;
+    this.#opportunistic = opportunistic;
+    this.#width = width;
   }
 
   #grow(): void {
     this.#capacity *= 2;
+    const size = this.#width * this.#capacity;
     this.#registered = enlarged(this.#registered, new Uint8Array(this.#capacity));
     this.#draining = enlarged(this.#draining, new Uint8Array(this.#capacity));
     this.#reserved = enlarged(this.#reserved, new Uint8Array(this.#capacity));
     this.#containers = enlarged(this.#containers, new Int32Array(this.#capacity));
     this.#partitionOf = enlarged(this.#partitionOf, new Int32Array(this.#capacity));
-    for (const columns of [this.total, this.free, this.opportunistic]) {
-      for (const [type, column] of columns.entries()) {
-        columns[type] = enlarged(column, new Float64Array(this.#capacity));
-      }
-    }
+    this.#rows = enlarged(this.#rows, new Float64Array(2 * size));
+    this.#opportunistic = enlarged(this.#opportunistic, new Float64Array(size));
   }
 }
 

@@ -64,7 +64,8 @@ export class PreemptionMonitor {
     const { ledger, nodes, types } = this.#state;
     const victims: ContainerId[] = [];
     for (const slot of ledger.crowded) {
-      if (!nodes.isCrowded(slot)) {
+      const crowding = nodes.crowdingOn(slot);
+      if (crowding === undefined) {
         ledger.crowded.delete(slot);
         continue;
       }
@@ -73,11 +74,7 @@ export class PreemptionMonitor {
         const container = this.#container(row);
         if (container.isOpportunistic) containers.push(container);
       }
-      const taken = nodes.opportunistic.map((column) => column[slot] as number);
-      const over = taken.map((amount, type) =>
-        Math.max(0, amount - Math.max(0, nodes.free[type]?.[slot] ?? 0)),
-      );
-      const needed = types.resource(over);
+      const needed = types.resource(crowding);
       victims.push(...(opportunisticVictims(needed, types.resource([]), containers) ?? []));
     }
     return victims;

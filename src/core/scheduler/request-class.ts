@@ -13,8 +13,11 @@ import type { Partition } from "./partition.ts";
 
 /** Every request and container of one resource. */
 export class Size {
+  /** Of a size with extra types. */
   readonly key: string;
   readonly resource: Resource;
+  /** By partition, and in it GUARANTEED before OPPORTUNISTIC. */
+  readonly classes: (RequestClass | undefined)[] = [];
   /** Undefined while no node or container has ever had some type of it. */
   demand: Demand | undefined;
   /** Classes and bookings of this size; the size goes with the last of them. */
@@ -111,7 +114,8 @@ export class RequestClass {
 export class RequestClasses {
   readonly #nodes: NodeTable;
   readonly #sizes = new Map<string, Size>();
-  readonly #classes = new Map<string, RequestClass>();
+  /** By memory, then by vcores. */
+  readonly #plainSizes = new Map<number, Map<number, Size>>();
   #made = 0;
 
   constructor(nodes: NodeTable) {
@@ -120,7 +124,9 @@ export class RequestClasses {
 
   /** The caller refers to it until `dropSize`. */
   takeSize(resource: Resource): Size {
+    if (resource.extra === undefined) return this.#takePlain(resource);
     const canonical = canonicalResource(resource);
+    if (canonical.extra === undefined) return this.#takePlain(canonical);
     const key = keyOfResource(canonical);
     let size = this.#sizes.get(key);
     if (size === undefined) {
@@ -131,20 +137,44 @@ export class RequestClasses {
     return size;
   }
 
+  /** Most sizes have no extra types: they are found without making a text of them. */
+  #takePlain({ memoryMb, vcores }: Resource): Size {
+    let byVcores = this.#plainSizes.get(memoryMb);
+    if (byVcores === undefined) {
+      byVcores = new Map();
+      this.#plainSizes.set(memoryMb, byVcores);
+    }
+    let size = byVcores.get(vcores);
+    if (size === undefined) {
+      size = new Size("", { memoryMb, vcores });
+      byVcores.set(vcores, size);
+    }
+    size.references += 1;
+    return size;
+  }
+
   dropSize(size: Size): void {
     size.references -= 1;
-    if (size.references === 0) this.#sizes.delete(size.key);
+    if (size.references > 0) return;
+    const { memoryMb, vcores, extra } = size.resource;
+    if (extra !== undefined) {
+      this.#sizes.delete(size.key);
+      return;
+    }
+    const byVcores = this.#plainSizes.get(memoryMb);
+    byVcores?.delete(vcores);
+    if (byVcores?.size === 0) this.#plainSizes.delete(memoryMb);
   }
 
   /** An ask of this class begins; `endAsk` when it is over. */
   beginAsk(resource: Resource, partition: Partition, isOpportunistic: boolean): RequestClass {
     const size = this.takeSize(resource);
-    const key = `${size.key}/${partition.id}/${isOpportunistic}`;
-    let found = this.#classes.get(key);
+    const at = classIndex(partition, isOpportunistic);
+    let found = size.classes[at];
     if (found === undefined) {
       found = new RequestClass(size, partition, isOpportunistic, this.#made);
       this.#made += 1;
-      this.#classes.set(key, found);
+      size.classes[at] = found;
     }
     if (found.asks === 0) partition.asked.push(found);
     found.asks += 1;
@@ -153,15 +183,17 @@ export class RequestClasses {
   }
 
   endAsk(requestClass: RequestClass): void {
-    const { partition, size, isOpportunistic } = requestClass;
+    const { partition, size } = requestClass;
     requestClass.asks -= 1;
     if (requestClass.asks === 0) {
       partition.asked.splice(partition.asked.indexOf(requestClass), 1);
-      if (size.references === 1)
-        this.#classes.delete(`${size.key}/${partition.id}/${isOpportunistic}`);
     }
     this.dropSize(size);
   }
+}
+
+function classIndex({ id }: Partition, isOpportunistic: boolean): number {
+  return 2 * id + Number(isOpportunistic);
 }
 
 /** Takes a canonical resource. */

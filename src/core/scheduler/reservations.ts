@@ -172,11 +172,11 @@ export class Reservations {
 
   /** What has to become free, as a share of what the node has. */
   #missing(slot: number, { types, amounts }: Demand): number {
-    const { free, total } = this.#ledger.nodes;
+    const { nodes } = this.#ledger;
     let missing = 0;
     for (const [index, type] of types.entries()) {
-      const lack = (amounts[index] as number) - (free[type]?.[slot] ?? 0);
-      missing = Math.max(missing, lack / (total[type]?.[slot] ?? 1));
+      const lack = (amounts[index] as number) - nodes.freeOf(slot, type);
+      missing = Math.max(missing, lack / nodes.totalOf(slot, type));
     }
     return missing;
   }

@@ -201,7 +201,7 @@ export class SchedulerState {
       waitingSinceMs: undefined,
       kind: undefined,
     });
-    attempt.updateMasks();
+    attempt.addToMask(requestClass);
     if (leaf.mayUse(partition)) leaf.share(partition).countAsk(requestClass.bit, 1);
     if (attempt.activation === "active") leaf.setWaiting(attempt, true);
     this.reservations.consider(attempt);

@@ -15,7 +15,7 @@ import type {
   SchedulerConfMutation,
 } from "../../shared/protocol/administration.ts";
 import { validate } from "../../shared/validation.ts";
-import { requireAdmin, submitterOf, userOf } from "../auth.ts";
+import { submitterOf, userOf } from "../auth.ts";
 import { type Endpoint, endpoint, jsonBody } from "../endpoint.ts";
 import { problem, SUCCESS } from "../problem.ts";
 import type { AppEnv } from "../protocols.ts";
@@ -105,8 +105,6 @@ export const schedulerEndpoints: readonly Endpoint[] = [
     summary: "The scheduler's configuration, in Hadoop's properties",
     answers: confAnswer,
     handle: async (c) => {
-      const admin = requireAdmin(c, "the scheduler's configuration");
-      if (!admin.ok) return problem(c, admin.error);
       return c.json(confView(await c.var.protocols.resourceManager.getSchedulerConf()));
     },
   }),
@@ -177,8 +175,6 @@ export const schedulerEndpoints: readonly Endpoint[] = [
       },
     },
     handle: async (c) => {
-      const admin = requireAdmin(c, "the scheduler's configuration");
-      if (!admin.ok) return problem(c, admin.error);
       const versions = await c.var.protocols.resourceManager.getSchedulerConfVersions();
       return c.json({ versions: [...versions] });
     },
