@@ -213,7 +213,7 @@ const diurnal: Generator = (options) => {
   });
   return {
     name: "diurnal",
-    aims: ["saturation"],
+    aims: [],
     nodes: machines(options),
     configuration: flatConfiguration(
       names.map((name) => leaf(name, { mode: "weight", weight: 1 })),

@@ -18,6 +18,8 @@ export type Workload = {
   readonly nodes: number;
   readonly queues: number;
   readonly classes: number;
+  /** How many times as large as usual nodes are. */
+  readonly density: number;
   readonly features: "limits" | "all";
   readonly demand: number;
   /** Of every application, by allocationRequestId; filled by `applicationsOf`. */
@@ -94,7 +96,7 @@ function leaf(path: string, features: Workload["features"]): QueueConfiguration 
   };
 }
 
-export function* nodesOf({ nodes, features }: Workload): Generator<SchedulerNode> {
+export function* nodesOf({ nodes, features, density }: Workload): Generator<SchedulerNode> {
   for (let number = 0; number < nodes; number += 1) {
     const isLabelled = features === "all" && number % ONE_IN === 0;
     yield {
@@ -103,7 +105,7 @@ export function* nodesOf({ nodes, features }: Workload): Generator<SchedulerNode
       rack: `/rack${Math.floor(number / NODES_PER_RACK)}`,
       labels: isLabelled ? [LABEL] : [],
       attributes: { zone: `z${number % 3}` },
-      capability: NODE,
+      capability: { memoryMb: NODE.memoryMb * density, vcores: NODE.vcores * density },
     };
   }
 }
@@ -114,7 +116,7 @@ export type BenchApplication = {
 };
 
 export function* applicationsOf(workload: Workload): Generator<BenchApplication> {
-  const { nodes, queues, demand, features, classes } = workload;
+  const { nodes, queues, demand, features, classes, density } = workload;
   const leaves = [...leafPaths(configurationOf(workload).root)];
   const count = Math.max(APPLICATIONS_MIN, queues);
   const mix = sizes(classes);
@@ -122,7 +124,7 @@ export function* applicationsOf(workload: Workload): Generator<BenchApplication>
   const vcores = mix.reduce((total, size) => total + size.weight * size.vcores, 0);
   const memoryMb = mix.reduce((total, size) => total + size.weight * size.memoryMb, 0);
   const perContainer = Math.max(vcores / NODE.vcores, memoryMb / NODE.memoryMb) / weights;
-  const containers = (demand * nodes) / perContainer;
+  const containers = (demand * nodes * density) / perContainer;
   workload.asks.length = 0;
   for (const [index, size] of mix.entries()) {
     const plain = {

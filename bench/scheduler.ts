@@ -2,21 +2,26 @@
  * Placements per CPU-second of the CapacityScheduler with churn:
  *
  *   node bench/scheduler.ts [--nodes 10000] [--queues 8] [--classes 16] [--fill saturated]
- *     [--features limits] [--rounds 100] [--seed 1] [--matrix] [--json]
+ *     [--features limits] [--density 1] [--rounds 100] [--repetitions 5] [--seed 1] [--matrix] [--json]
  *
  * Applications of many users, in queues with maxima and user limits, ask for a skewed mix of sizes.
  * Once the cluster is as full as `--fill` says (empty 5 %, half, saturated: more asked for than there
  * is), each round releases 1,000 random containers, asks again for each of them, and schedules until
- * nothing more fits. Everything the scheduler does in a round is counted, also the asks and releases.
- * One process, one thread; persistence and messages are not part of it. `--features all` adds
- * partitions, locality, placement constraints, priorities and opportunistic containers. `--matrix`
- * measures the usual combinations, each in a process of its own.
+ * nothing more fits. `--features all` adds partitions, locality, placement constraints, priorities and
+ * opportunistic containers; `--density 4` makes nodes four times as large. `--matrix` measures the
+ * usual combinations, each in a process of its own.
+ *
+ * Counted is the CPU time of the process, collection of garbage included, while calls to the scheduler
+ * are made: releases, asks, passes. What the driver does between them (choosing what ends, making ids
+ * and asks, writing down assignments) is not. Making the ids of new containers is, since the scheduler
+ * calls for them; `driver_ns` says how long one takes. After as many rounds to warm up, the figure is
+ * the median of the repetitions. One process, one thread; persistence and messages are not part of it.
  */
 import { spawnSync } from "node:child_process";
-import { cpus } from "node:os";
+import { cpus, loadavg } from "node:os";
 import { parseArgs } from "node:util";
 import { CapacityScheduler } from "../src/core/scheduler/capacity-scheduler.ts";
-import type { Ask } from "../src/core/scheduler/request.ts";
+import type { Ask, Assignment } from "../src/core/scheduler/request.ts";
 import { LIMITS } from "../src/shared/limits.ts";
 import {
   applicationsOf,
@@ -38,7 +43,9 @@ const { values: options } = parseArgs({
     classes: { type: "string", default: "16" },
     fill: { type: "string", default: "saturated" },
     features: { type: "string", default: "limits" },
+    density: { type: "string", default: "1" },
     rounds: { type: "string", default: "100" },
+    repetitions: { type: "string", default: "5" },
     seed: { type: "string", default: "1" },
     matrix: { type: "boolean", default: false },
     json: { type: "boolean", default: false },
@@ -70,7 +77,8 @@ function runMatrix(): void {
     ...[1_000, 10_000].map((nodes) => ["--features", "all", "--nodes", String(nodes)]),
   ];
   for (const flag of flags) {
-    const rest = ["--rounds", options.rounds, "--seed", options.seed, ...flag];
+    const { rounds, repetitions, seed } = options;
+    const rest = ["--rounds", rounds, "--repetitions", repetitions, "--seed", seed, ...flag];
     const script = process.argv[1] ?? "";
     const argv = [...process.execArgv, script, ...rest, ...(options.json ? ["--json"] : [])];
     const { status } = spawnSync(process.execPath, argv, { stdio: "inherit" });
@@ -78,32 +86,43 @@ function runMatrix(): void {
   }
 }
 
+/** One ask of one application, as its ApplicationMaster knows it. */
+type RunningAsk = {
+  readonly attemptId: string;
+  readonly ask: Ask;
+  count: number;
+};
+
+/** What one round tells the scheduler. */
+type Churn = {
+  readonly released: readonly string[];
+  readonly asks: readonly { readonly attemptId: string; readonly ask: Ask }[];
+};
+
 class Bench {
-  readonly workload: Workload;
   readonly scheduler: CapacityScheduler;
-  /** Ids, and beside them whose ask each container answers, as an ApplicationMaster would know. */
-  readonly #running: string[] = [];
-  readonly #asked: RunningAsk[] = [];
-  /** Outstanding numbers of the asks, as an ApplicationMaster would keep them. */
-  readonly #outstanding = new Map<string, RunningAsk[]>();
+  readonly #asks: RunningAsk[] = [];
+  readonly #firstAskOf = new Map<string, number>();
+  /** Of each running container the index of its ask, and the number at the end of its id. */
+  readonly #askOf = new Int32List();
+  readonly #numberOf = new Int32List();
   readonly #random: () => number;
   #sequence = 0;
   #nowMs = 0;
+  /** Of all decisions in their order: the same for the same seed, unless a rule has changed. */
+  checksum = 0;
 
   constructor(workload: Workload, seed: number) {
-    this.workload = workload;
     this.scheduler = new CapacityScheduler(configurationOf(workload));
     this.#random = randomNumbers(seed);
     for (const node of nodesOf(workload)) this.scheduler.addNode(node);
     for (const { application, asks } of applicationsOf(workload)) {
-      this.scheduler.addApplication(application);
       const { attemptId } = application;
-      this.#outstanding.set(
-        attemptId,
-        asks.map((ask) => ({ attemptId, ask, count: ask.count, isChanged: false })),
-      );
+      this.scheduler.addApplication(application);
+      this.#firstAskOf.set(attemptId, this.#asks.length);
       for (const ask of asks) {
-        this.scheduler.setAsk(application.attemptId, ask);
+        this.scheduler.setAsk(attemptId, ask);
+        this.#asks.push({ attemptId, ask, count: ask.count });
       }
     }
   }
@@ -114,70 +133,142 @@ class Bench {
     return `${attemptId}_${this.#sequence}`;
   };
 
-  fillUp(): number {
-    let placed = 0;
+  /** CPU time of making one id, ns. */
+  mintNs(): number {
+    const attemptIds = [...this.#firstAskOf.keys()];
+    const times = 1_000_000;
+    let length = 0;
+    const sequence = this.#sequence;
+    const { cpuSeconds } = measured(() => {
+      for (let time = 0; time < times; time += 1) {
+        length += this.#mint(attemptIds[time % attemptIds.length] ?? "").length;
+      }
+    });
+    this.#sequence = sequence;
+    return length > 0 ? (cpuSeconds * 1e9) / times : 0;
+  }
+
+  /** Schedules until nothing more can be placed. */
+  fillUp(): Assignment[][] {
+    const passes: Assignment[][] = [];
     this.#nowMs += 1_000;
     do {
-      const max = LIMITS.assignmentsPerPassMax;
-      for (const assignment of this.scheduler.schedule(this.#nowMs, max, this.#mint)) {
-        const { containerId, attemptId, allocationRequestId } = assignment;
-        const asked = this.#outstanding.get(attemptId)?.[allocationRequestId] as RunningAsk;
-        asked.count -= 1;
-        this.#running.push(containerId);
-        this.#asked.push(asked);
-        placed += 1;
-      }
+      passes.push(this.scheduler.schedule(this.#nowMs, LIMITS.assignmentsPerPassMax, this.#mint));
     } while (this.scheduler.hasPending());
+    return passes;
+  }
+
+  /** Writes down what runs now, and gives its number. */
+  note(passes: readonly (readonly Assignment[])[]): number {
+    let placed = 0;
+    for (const assignments of passes) {
+      placed += assignments.length;
+      for (const { containerId, attemptId, nodeId, allocationRequestId } of assignments) {
+        const index = (this.#firstAskOf.get(attemptId) ?? 0) + allocationRequestId;
+        const asked = this.#asks[index] as RunningAsk;
+        asked.count -= 1;
+        this.#askOf.push(index);
+        this.#numberOf.push(Number(containerId.slice(attemptId.length + 1)));
+        this.checksum = checksumOf(nodeId, (this.checksum * 31 + index) | 0);
+      }
+    }
     return placed;
   }
 
-  /** What is gone is asked for again: by the same application, in the same way. */
-  release(): number {
-    const running = this.#running;
-    const changed: RunningAsk[] = [];
-    const number = Math.min(RELEASES, running.length);
+  /** What ends next, and is asked for again: by the same application, in the same way. */
+  churn(): Churn {
+    const changed = new Set<RunningAsk>();
+    const released: string[] = [];
+    const number = Math.min(RELEASES, this.#askOf.size);
     for (let count = 0; count < number; count += 1) {
-      const index = Math.floor(this.#random() * running.length);
-      const asked = this.#asked[index] as RunningAsk;
-      this.scheduler.release(running[index] as string);
-      running[index] = running.at(-1) as string;
-      this.#asked[index] = this.#asked.at(-1) as RunningAsk;
-      running.pop();
-      this.#asked.pop();
+      const index = Math.floor(this.#random() * this.#askOf.size);
+      const asked = this.#asks[this.#askOf.take(index)] as RunningAsk;
+      // Joined, an id is one piece, as one that came in a message is.
+      released.push([asked.attemptId, this.#numberOf.take(index)].join("_"));
       asked.count += 1;
-      if (!asked.isChanged) changed.push(asked);
-      asked.isChanged = true;
+      changed.add(asked);
     }
-    for (const asked of changed) {
-      asked.isChanged = false;
-      this.scheduler.setAsk(asked.attemptId, { ...asked.ask, count: asked.count });
+    const asks = [...changed].map(({ attemptId, ask, count }) => ({
+      attemptId,
+      ask: { ...ask, count },
+    }));
+    return { released, asks };
+  }
+
+  /** Tells the scheduler. */
+  apply({ released, asks }: Churn): void {
+    for (const containerId of released) this.scheduler.release(containerId);
+    for (const { attemptId, ask } of asks) this.scheduler.setAsk(attemptId, ask);
+  }
+}
+
+/** Whole numbers, 4 bytes each, since there may be a million of them beside the scheduler's memory. */
+class Int32List {
+  #numbers = new Int32Array(1_024);
+  size = 0;
+
+  push(number: number): void {
+    if (this.size === this.#numbers.length) {
+      const larger = new Int32Array(2 * this.size);
+      larger.set(this.#numbers);
+      this.#numbers = larger;
     }
+    this.#numbers[this.size] = number;
+    this.size += 1;
+  }
+
+  /** Takes one out, and puts the last into its place. */
+  take(index: number): number {
+    const number = this.#numbers[index] as number;
+    this.size -= 1;
+    this.#numbers[index] = this.#numbers[this.size] as number;
     return number;
   }
 }
 
-type RunningAsk = {
-  readonly attemptId: string;
-  readonly ask: Ask;
-  count: number;
-  isChanged: boolean;
-};
-
-type Measured = { readonly cpuSeconds: number; readonly wallMs: readonly number[] };
-
-function measure(times: number, run: () => void): Measured {
-  const wallMs: number[] = [];
-  const cpuBefore = process.cpuUsage();
-  for (let time = 0; time < times; time += 1) {
-    const startedMs = performance.now();
-    run();
-    wallMs.push(performance.now() - startedMs);
+function checksumOf(text: string, before: number): number {
+  let sum = before;
+  for (let index = 0; index < text.length; index += 1) {
+    sum = (Math.imul(sum, 31) + text.charCodeAt(index)) | 0;
   }
-  const { user, system } = process.cpuUsage(cpuBefore);
-  return { cpuSeconds: (user + system) / 1e6, wallMs: wallMs.sort((a, b) => a - b) };
+  return sum;
 }
 
-function percentile(sorted: readonly number[], fraction: number): number {
+type Measured<Value> = { value: Value; readonly cpuSeconds: number; readonly wallMs: number };
+
+function measured<Value>(run: () => Value): Measured<Value> {
+  const startedMs = performance.now();
+  const before = process.cpuUsage();
+  const value = run();
+  const { user, system } = process.cpuUsage(before);
+  return { value, cpuSeconds: (user + system) / 1e6, wallMs: performance.now() - startedMs };
+}
+
+type Repetition = {
+  placed: number;
+  released: number;
+  cpuSeconds: number;
+  readonly wallMs: number[];
+};
+
+function repetition(bench: Bench, rounds: number): Repetition {
+  const result: Repetition = { placed: 0, released: 0, cpuSeconds: 0, wallMs: [] };
+  for (let round = 0; round < rounds; round += 1) {
+    const churn = bench.churn();
+    const { value, cpuSeconds, wallMs } = measured(() => {
+      bench.apply(churn);
+      return bench.fillUp();
+    });
+    result.placed += bench.note(value);
+    result.released += churn.released.length;
+    result.cpuSeconds += cpuSeconds;
+    result.wallMs.push(wallMs);
+  }
+  return result;
+}
+
+function percentile(values: readonly number[], fraction: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * fraction))] ?? 0;
 }
 
@@ -185,35 +276,42 @@ function main(): void {
   const nodes = wholeNumber("nodes", options.nodes);
   const queues = wholeNumber("queues", options.queues);
   const classes = wholeNumber("classes", options.classes);
+  const density = wholeNumber("density", options.density);
   const rounds = wholeNumber("rounds", options.rounds);
+  const repetitions = wholeNumber("repetitions", options.repetitions);
   const seed = wholeNumber("seed", options.seed);
   const fill = oneOf("fill", options.fill, FILLS);
   const features = oneOf("features", options.features, ["limits", "all"]);
-  const bench = new Bench(
-    { nodes, queues, classes, features, demand: DEMAND[fill], asks: [] },
-    seed,
-  );
-  let filled = 0;
-  const filling = measure(1, () => {
-    filled = bench.fillUp();
-  });
+  const rssBefore = process.memoryUsage.rss();
+  const workload = { nodes, queues, classes, density, features, demand: DEMAND[fill], asks: [] };
+  const bench = new Bench(workload, seed);
+  const filling = measured(() => bench.fillUp());
+  const filled = bench.note(filling.value);
+  filling.value = [];
   const { used, total } = bench.scheduler.usage();
-  let placed = 0;
-  let released = 0;
-  const churn = measure(rounds, () => {
-    released += bench.release();
-    placed += bench.fillUp();
-  });
+  repetition(bench, rounds);
+  const runs = Array.from({ length: repetitions }, () => repetition(bench, rounds));
   const { rss, heapUsed, arrayBuffers } = process.memoryUsage();
+  const wallMs = runs.flatMap((run) => run.wallMs);
+  const perCpuSecond = (count: (run: Repetition) => number, fraction: number) =>
+    percentile(
+      runs.map((run) => count(run) / run.cpuSeconds),
+      fraction,
+    );
+  const both = ({ placed, released }: Repetition) => placed + released;
   const results = [
-    { name: "placements_per_cpu_s", value: placed / churn.cpuSeconds, unit: "1/s" },
-    { name: "operations_per_cpu_s", value: (placed + released) / churn.cpuSeconds, unit: "1/s" },
+    { name: "placements_per_cpu_s", value: perCpuSecond(({ placed }) => placed, 0.5), unit: "1/s" },
+    { name: "placements_and_releases_per_cpu_s", value: perCpuSecond(both, 0.5), unit: "1/s" },
+    { name: "placements_and_releases_least", value: perCpuSecond(both, 0), unit: "1/s" },
+    { name: "placements_and_releases_most", value: perCpuSecond(both, 1), unit: "1/s" },
     { name: "fill_placements_per_cpu_s", value: filled / filling.cpuSeconds, unit: "1/s" },
-    { name: "round_wall_p50", value: percentile(churn.wallMs, 0.5), unit: "ms" },
-    { name: "round_wall_p99", value: percentile(churn.wallMs, 0.99), unit: "ms" },
+    { name: "driver_ns", value: bench.mintNs(), unit: "ns" },
+    { name: "round_wall_p50", value: percentile(wallMs, 0.5), unit: "ms" },
+    { name: "round_wall_p99", value: percentile(wallMs, 0.99), unit: "ms" },
     { name: "vcores_used", value: (100 * used.vcores) / total.vcores, unit: "%" },
     { name: "memory_used", value: (100 * used.memoryMb) / total.memoryMb, unit: "%" },
     { name: "rss", value: rss / 2 ** 20, unit: "MiB" },
+    { name: "rss_added", value: (rss - rssBefore) / 2 ** 20, unit: "MiB" },
     { name: "heap", value: heapUsed / 2 ** 20, unit: "MiB" },
     { name: "array_buffers", value: arrayBuffers / 2 ** 20, unit: "MiB" },
   ];
@@ -221,12 +319,16 @@ function main(): void {
     nodes,
     queues,
     classes,
+    density,
     fill,
     features,
     containers: bench.scheduler.usage().containers,
     rounds,
-    placed,
+    repetitions,
+    placed: runs.reduce((sum, { placed }) => sum + placed, 0),
+    checksum: bench.checksum,
     seed,
+    load: loadavg()[0],
     node: process.version,
     cpu: cpus()[0]?.model.trim() ?? "unknown",
   };

@@ -167,7 +167,7 @@ describe("the scheduler's configuration", () => {
     const cluster = shop();
     const before = getSchedulerConf(cluster);
     const reply = change(cluster, {
-      queues: { a: { capacity: 50 }, b: { capacity: 60, user: 1 } },
+      queues: { a: { capacity: "lots" }, b: { capacity: 60, user: 1 } },
     });
     assert(!reply.ok, "it is refused");
     expect(reply.error.findings?.length).toBeGreaterThan(1);

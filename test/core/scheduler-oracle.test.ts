@@ -19,7 +19,7 @@ import {
 const SEED = 20_261_121;
 
 describe("the oracle agrees", () => {
-  it("decision by decision through whole passes, when all requests are of one size", () => {
+  it("[CS60] decision by decision through whole passes, when all requests are of one size", () => {
     fc.assert(
       fc.property(configuration, uniformHistory, (first, commands) => {
         const world = new World(first);
@@ -32,7 +32,7 @@ describe("the oracle agrees", () => {
     );
   });
 
-  it("decision by decision, with nodes reserved for large requests among small ones", () => {
+  it("[CS60] decision by decision, with nodes reserved for large requests among small ones", () => {
     fc.assert(
       fc.property(configuration, history, (first, commands) => {
         const world = new World(first);
@@ -45,7 +45,7 @@ describe("the oracle agrees", () => {
     );
   });
 
-  it("whether there is anything to place", () => {
+  it("[CS60] whether there is anything to place", () => {
     fc.assert(
       fc.property(configuration, uniformHistory, (first, commands) => {
         const world = new World(first);

@@ -72,7 +72,7 @@ function orderBy(numbers: readonly number[]) {
 const someOrder = fc.array(fc.integer(), { minLength: 30, maxLength: 30 });
 
 describe("after any history", () => {
-  it("a pass never puts more onto a node than it has", () => {
+  it("[CS61] a pass never puts more onto a node than it has", () => {
     fc.assert(
       fc.property(configuration, history, (first, commands) => {
         const world = new World(first);
@@ -88,7 +88,7 @@ describe("after any history", () => {
     );
   });
 
-  it("a pass leaves no queue above its maximum", () => {
+  it("[CS62] a pass leaves no queue above its maximum", () => {
     fc.assert(
       fc.property(configuration, history, (first, commands) => {
         const world = new World(first);
@@ -108,7 +108,7 @@ describe("after any history", () => {
     );
   });
 
-  it("the same history makes the same decisions", () => {
+  it("[CS68] the same history makes the same decisions", () => {
     fc.assert(
       fc.property(configuration, history, (first, commands) => {
         const [one, other] = [new World(first), new World(first)];
@@ -118,7 +118,7 @@ describe("after any history", () => {
     );
   });
 
-  it("a refresh of the configuration keeps every container and every request", () => {
+  it("[CS66] a refresh of the configuration keeps every container and every request", () => {
     fc.assert(
       fc.property(configuration, history, configuration, (first, commands, next) => {
         const world = played(first, commands);
@@ -144,7 +144,7 @@ describe("after any history", () => {
     );
   });
 
-  it("when all is released nothing is in use anywhere", () => {
+  it("[CS67] when all is released nothing is in use anywhere", () => {
     fc.assert(
       fc.property(configuration, history, (first, commands) => {
         const world = played(first, commands);
@@ -172,7 +172,7 @@ describe("after any history", () => {
     );
   });
 
-  it("a scheduler that is told the same rows in any order knows the same", () => {
+  it("[CS68] a scheduler that is told the same rows in any order knows the same", () => {
     fc.assert(
       fc.property(configuration, history, someOrder, (first, commands, numbers) => {
         const world = played(first, commands);
@@ -196,7 +196,7 @@ describe("after any history", () => {
 });
 
 describe("what a queue is promised", () => {
-  it("it gets back with the next containers that end, when another queue took everything", () => {
+  it("[CS64] it gets back with the next containers that end, when another queue took everything", () => {
     const shares = fc.integer({ min: 1, max: 9 });
     const nodes = fc.integer({ min: 1, max: 5 });
     fc.assert(
@@ -221,7 +221,7 @@ describe("what a queue is promised", () => {
     );
   });
 
-  it("a large request gets its machine as soon as all that ran before it has ended", () => {
+  it("[CS65] a large request gets its machine as soon as all that ran before it has ended", () => {
     const nodes = fc.integer({ min: 1, max: 4 });
     const units = fc.integer({ min: 2, max: UNITS });
     fc.assert(
@@ -245,7 +245,7 @@ describe("what a queue is promised", () => {
     );
   });
 
-  it("a user gets nothing more once he is over his limit", () => {
+  it("[CS63] a user gets nothing more once he is over his limit", () => {
     fc.assert(
       fc.property(configuration, history, (first, commands) => {
         const world = played(first, commands);

@@ -62,6 +62,23 @@ describe("a request that no node has room for", () => {
     expect(world.reasons("small")[0]).toContain("1 reserved for big");
   });
 
+  it("[CS19] keeps no node for longer than five minutes, and none again where nothing ends", () => {
+    const world = crowded();
+    world.submit("big", { priority: 1 }, { capability: gb(3) });
+    world.schedule();
+    const host = reservedOn(world, "n1") === 3_072 ? "n1" : "n2";
+    endOne(world, host);
+    expect(world.schedule()).toEqual([]);
+    world.nowMs += 300_000;
+    expect(world.scheduler.wakeAtMs()).toBe(world.nowMs);
+    expect(world.schedule()).toMatchObject([{ attemptId: "small", nodeId: `${host}:1` }]);
+    expect([reservedOn(world, "n1"), reservedOn(world, "n2")]).toEqual([0, 0]);
+    world.nowMs += 3_600_000;
+    world.schedule();
+    expect([reservedOn(world, "n1"), reservedOn(world, "n2")]).toEqual([0, 0]);
+    expect(world.scheduler.wakeAtMs()).toBeUndefined();
+  });
+
   it("[CS19] goes elsewhere when there is room first, and gives the node up", () => {
     const world = crowded();
     world.submit("big", { priority: 1 }, { capability: gb(3) });

@@ -16,9 +16,10 @@ import {
   readCapacitySchedulerXml,
   readSchedulerDocument,
 } from "../scheduler/configuration-document.ts";
-import { applyMutation } from "../scheduler/configuration-mutation.ts";
+import { applyMutation, DEFAULT_PROPERTIES } from "../scheduler/configuration-mutation.ts";
 import { parseSchedulerProperties } from "../scheduler/configuration-properties.ts";
 import { checkRefresh } from "../scheduler/configuration-refresh.ts";
+import { CAPACITY_PREFIX } from "../scheduler/queue-tree.ts";
 import type { Cluster } from "./cluster.ts";
 import type { SchedulerConfRow } from "./rows.ts";
 
@@ -80,7 +81,7 @@ export function changeConfiguration(
   const { scheduler } = cluster;
   const findings: Finding[] = checkRefresh(scheduler.configuration, next.value, {
     applicationsIn: (path) => applicationsIn(cluster, path),
-    isFirst: latest(cluster) === undefined,
+    isFirst: hasShippedQueues(getSchedulerConf(cluster)),
   });
   if (findings.length > 0) return invalid(findings);
   const properties = Object.fromEntries([...change.properties].sort());
@@ -120,6 +121,13 @@ function versions(cluster: Cluster): readonly SchedulerConfRow[] {
 
 function latest(cluster: Cluster): SchedulerConfRow | undefined {
   return versions(cluster)[0];
+}
+
+/** Nothing but the queue that every cluster has. */
+function hasShippedQueues({ properties }: SchedulerConf): boolean {
+  return Object.entries(properties)
+    .filter(([name]) => name.startsWith(`${CAPACITY_PREFIX}root.`))
+    .every(([name, value]) => DEFAULT_PROPERTIES.get(name) === value);
 }
 
 /** Live applications in a queue or below it. */

@@ -6,7 +6,6 @@
  * keeps its children in a heap that is built once, and a leaf goes on where it stood. Only a user
  * limit can rise, as others of the queue get more: its applications are then looked at again.
  */
-import type { ContainerId } from "../../shared/ids.ts";
 import { type Amounts, addAmounts } from "./amounts.ts";
 import type { ApplicationAttempt } from "./application-attempt.ts";
 import { compareFifo, LeafQueue, type User } from "./leaf-queue.ts";
@@ -22,7 +21,7 @@ import type { Reservations } from "./reservations.ts";
 export type Placer = {
   /** False: only look whether there is something to place. */
   readonly commits: boolean;
-  place(attempt: ApplicationAttempt, ask: OutstandingAsk, spot: Spot): ContainerId | undefined;
+  place(attempt: ApplicationAttempt, ask: OutstandingAsk, spot: Spot): void;
 };
 
 type BlockedUser = { readonly user: User; index: number };
@@ -93,8 +92,11 @@ export class AllocationPass {
   readonly #placer: Placer;
   readonly #pass: number;
   readonly #turns = new Map<LeafQueue, LeafTurn>();
-  #partition: Partition;
+  readonly #partition: Partition;
   #feasible = 0;
+  /** The partition's changes that `#feasible` knows of. */
+  #seen = 0;
+  readonly #blocked: QueueShare[] = [];
 
   constructor(
     parts: {
@@ -121,6 +123,11 @@ export class AllocationPass {
   next(root: ParentQueue): boolean {
     const share = root.share(this.#partition);
     return this.#isWorthALook(share) && this.#serve(share);
+  }
+
+  /** What was kept back in this pass is so no longer. */
+  end(): void {
+    for (const share of this.#blocked) share.blocked = undefined;
   }
 
   #isWorthALook(share: QueueShare): boolean {
@@ -150,13 +157,11 @@ export class AllocationPass {
   /** The first look at a queue in this pass. */
   #begin(share: QueueShare): void {
     share.pass = this.#pass;
-    share.blocked = undefined;
     const { queue, candidates } = share;
     if (!(queue instanceof ParentQueue)) return;
     candidates.length = 0;
     for (const child of queue.children) {
       const below = child.share(this.#partition);
-      below.blocked = undefined;
       if (this.#isWorthALook(below)) candidates.push(below);
     }
     const byPriority = queue.configuration.ordering.policy === "priority-utilization";
@@ -264,22 +269,21 @@ export class AllocationPass {
     if (demand === undefined) return undefined;
     const seed = (attempt.seed + Math.imul(this.#ledger.bookings.size, 0x9e3779b1)) | 0;
     if (isParticular(attempt, ask)) return this.#locality.choose(attempt, ask, seed, this.#nowMs);
-    const choice = { attempt, demand, seed };
-    const slot = chooseNode(this.#ledger.nodes, this.#partition, feasible, choice);
+    const slot = chooseNode(this.#ledger.nodes, this.#partition, feasible, attempt, demand, seed);
     return { slot, locality: "OFF_SWITCH" };
   }
 
   #commit(attempt: ApplicationAttempt, ask: OutstandingAsk, spot: Spot): boolean {
-    const { changes } = this.#partition;
     this.#placer.place(attempt, ask, spot);
     if (!this.#placer.commits) return true;
-    if (this.#partition.changes === changes + 1) this.#roomTaken(spot.slot);
+    if (this.#partition.changes === this.#seen + 1) this.#roomTaken(spot.slot);
     else this.#lookForRoom();
     return true;
   }
 
-  /** After a placement and nothing else. */
+  /** After a placement and nothing else since the last look. */
   #roomTaken(slot: number): void {
+    this.#seen += 1;
     const { nodes } = this.#ledger;
     const position = this.#partition.positionOf(slot);
     let mask = 0;
@@ -291,6 +295,7 @@ export class AllocationPass {
   }
 
   #lookForRoom(): void {
+    this.#seen = this.#partition.changes;
     const { nodes } = this.#ledger;
     let mask = 0;
     for (const asked of this.#partition.asked) {
@@ -309,6 +314,7 @@ export class AllocationPass {
     }
     for (let above = share.parent; above; above = above.parent) {
       above.blocked ??= [];
+      this.#blocked.push(above);
       addAmounts(above.blocked, headroom, 1);
     }
   }

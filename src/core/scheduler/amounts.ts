@@ -8,10 +8,24 @@ import type { Resource } from "../../shared/resource.ts";
 export type Amounts = number[];
 
 /** What one container needs: the types of which it needs more than 0, and how much of each. */
-export type Demand = { readonly types: readonly number[]; readonly amounts: readonly number[] };
+export type Demand = {
+  readonly types: readonly number[];
+  readonly amounts: readonly number[];
+  /** Of memory and of vcores and of nothing else, as nearly all: compared without a loop. */
+  readonly isPlain: boolean;
+  readonly memory: number;
+  readonly vcores: number;
+};
 
 export const MEMORY = 0;
 export const VCORES = 1;
+
+/** `types` in rising order; `amounts` beside them. */
+export function newDemand(types: readonly number[], amounts: readonly number[]): Demand {
+  const isPlain = types.length === 2 && types[0] === MEMORY && types[1] === VCORES;
+  const [memory = 0, vcores = 0] = isPlain ? amounts : [];
+  return { types, amounts, isPlain, memory, vcores };
+}
 
 /** Resource types by name: memory, vcores, and every extra type that a node or container has had. */
 export class ResourceTypes {
@@ -51,7 +65,7 @@ export class ResourceTypes {
       types.push(type);
       amounts.push(amount);
     }
-    return { types, amounts };
+    return newDemand(types, amounts);
   }
 
   amounts(resource: Resource): Amounts {

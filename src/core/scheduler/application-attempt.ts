@@ -39,6 +39,8 @@ export class ApplicationAttempt {
   readonly masks: number[] = [];
   blacklist: ReadonlySet<string> = NO_NAMES;
   reservation: Reservation | undefined;
+  /** When its last reservation lapsed: epoch ms, and how many containers had ended by then. */
+  lapsed: { readonly atMs: number; readonly releases: number } | undefined;
   containers = 0;
   readonly allocated: Amounts = [0, 0];
   /** Of the id of the last container that was booked. */

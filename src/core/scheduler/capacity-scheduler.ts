@@ -196,17 +196,16 @@ export class CapacityScheduler {
     this.#nowMs = nowMs;
     const state = this.#state;
     state.settle();
-    if (state.queues.hasDynamicLeaves()) state.queues.removeExpired(nowMs);
+    state.queues.removeExpired(nowMs);
+    state.reservations.lapse(nowMs);
     const assignments: Assignment[] = [];
     const placer: Placer = {
       commits: true,
       place: (attempt, ask, spot) => {
-        const assignment = state.place(attempt, ask, spot, mint(attempt.attemptId));
-        assignments.push(assignment);
-        return assignment.containerId;
+        assignments.push(state.place(attempt, ask, spot, mint(attempt.attemptId)));
       },
     };
-    for (const reservation of state.reservations.touched()) {
+    for (const reservation of state.reservations.ready()) {
       if (assignments.length >= max) break;
       state.fulfil(reservation, placer);
     }
@@ -215,7 +214,7 @@ export class CapacityScheduler {
       this.#placeIn(partition.id, placer, isFull);
     }
     if (!isFull()) state.sharing.place(state.queues, nowMs, placer, isFull);
-    if (!isFull()) state.reservations.make();
+    if (!isFull()) state.reservations.make(nowMs);
     return assignments;
   }
 
@@ -223,11 +222,14 @@ export class CapacityScheduler {
   hasPending(): boolean {
     const state = this.#state;
     state.settle();
-    if (state.reservations.hasTouched()) return true;
-    const placer: Placer = { commits: false, place: () => undefined };
-    return state.nodes.partitions.some((partition) =>
-      state.newPass(partition, this.#nowMs, placer).next(state.queues.root),
-    );
+    if (state.reservations.ready().length > 0) return true;
+    const placer: Placer = { commits: false, place: () => {} };
+    return state.nodes.partitions.some((partition) => {
+      const pass = state.newPass(partition, this.#nowMs, placer);
+      const isSomething = pass.next(state.queues.root);
+      pass.end();
+      return isSomething;
+    });
   }
 
   /**
@@ -235,8 +237,9 @@ export class CapacityScheduler {
    * place, or a round of preemption is due. Undefined: nothing waits for time.
    */
   wakeAtMs(): number | undefined {
-    const { locality, sharing } = this.#state;
+    const { locality, sharing, reservations } = this.#state;
     const times = [
+      reservations.lapseAtMs(),
       locality.wakeAtMs(this.#nowMs),
       sharing.wakeAtMs(this.#nowMs),
       this.#monitor.dueMs(this.#nowMs),
@@ -346,6 +349,7 @@ export class CapacityScheduler {
       const dropsBefore = state.reservations.drops;
       const pass = state.newPass(where, this.#nowMs, placer);
       while (!isFull() && pass.next(state.queues.root));
+      pass.end();
       // What was reserved and is not any more may be what somebody, passed over, waits for.
       if (isFull() || state.reservations.drops === dropsBefore) return;
     }

@@ -3,7 +3,7 @@ import { fail, ok, type Reply } from "../../shared/errors.ts";
 import type { ContainerId } from "../../shared/ids.ts";
 import type { ExecutionType } from "../../shared/protocol/application-master.ts";
 import { formatResource, type Resource } from "../../shared/resource.ts";
-import type { Demand } from "./amounts.ts";
+import { type Demand, newDemand } from "./amounts.ts";
 import type { Row } from "./bookings.ts";
 import type { SchedulerState } from "./scheduler-state.ts";
 
@@ -83,7 +83,7 @@ function increase(from: Demand, to: Demand): Demand {
     types.push(type);
     amounts.push(more);
   }
-  return { types, amounts };
+  return newDemand(types, amounts);
 }
 
 function unknownContainer(containerId: ContainerId) {

@@ -22,6 +22,8 @@ export class Ledger {
   readonly bookings = new Bookings(this.classes);
   readonly topology: Topology = this.#topology();
   readonly tags = new TagIndex(this.topology);
+  /** Containers that have ended so far. */
+  releases = 0;
   /** Reserved nodes on which room has come since the last pass. */
   readonly touchedReservations = new Set<number>();
   /** Nodes on which OPPORTUNISTIC containers may have to give way to GUARANTEED ones. */
@@ -45,6 +47,7 @@ export class Ledger {
     const slot = this.bookings.slotOf(row);
     this.bookings.remove(row);
     this.#count(slot, kind, -1);
+    this.releases += 1;
     if (this.nodes.isReserved(slot)) this.touchedReservations.add(slot);
   }
 

@@ -30,7 +30,9 @@ export function chooseNode(
   nodes: NodeTable,
   partition: Partition,
   feasible: NodeSet,
-  { attempt, demand, seed }: Choice,
+  attempt: ApplicationAttempt,
+  demand: Demand,
+  seed: number,
 ): number {
   const { order } = partition;
   const scoresAll = order.length <= SCORE_ALL_MAX || feasible.size <= DRAWS;
@@ -44,7 +46,7 @@ export function chooseNode(
     const slot = order[position] as number;
     const neighbours = attempt.containersOn(slot);
     if (best >= 0 && neighbours > bestNeighbours) continue;
-    const score = imbalance(nodes, slot, demand);
+    const score = nodes.imbalance(slot, demand, FILL_WEIGHT);
     if (best >= 0 && neighbours === bestNeighbours && score >= bestScore) continue;
     best = slot;
     bestNeighbours = neighbours;
@@ -54,8 +56,8 @@ export function chooseNode(
 }
 
 /**
- * The same among the given slots, of which `isAllowed` says which are good for the request; at most
- * `SCORE_ALL_MAX` allowed ones are scored. Undefined: none.
+ * The same among the given slots, of which `isAllowed` says which are good for the request. Of a large
+ * cluster the first few of them are scored. Undefined: none.
  */
 export function chooseAllowed(
   nodes: NodeTable,
@@ -63,6 +65,7 @@ export function chooseAllowed(
   isAllowed: (slot: number) => boolean,
   { attempt, demand }: Choice,
 ): number | undefined {
+  const scoredMax = nodes.size <= SCORE_ALL_MAX ? SCORE_ALL_MAX : DRAWS;
   let best: number | undefined;
   let bestNeighbours = 0;
   let bestScore = 0;
@@ -70,7 +73,7 @@ export function chooseAllowed(
   for (const slot of slots) {
     if (!isAllowed(slot)) continue;
     const neighbours = attempt.containersOn(slot);
-    const score = imbalance(nodes, slot, demand);
+    const score = nodes.imbalance(slot, demand, FILL_WEIGHT);
     const isBetter =
       best === undefined ||
       neighbours < bestNeighbours ||
@@ -81,7 +84,7 @@ export function chooseAllowed(
       bestScore = score;
     }
     scored += 1;
-    if (scored >= SCORE_ALL_MAX) break;
+    if (scored >= scoredMax) break;
   }
   return best;
 }
@@ -98,23 +101,6 @@ export function* slotsFrom(partition: Partition, feasible: NodeSet, seed: number
     position += 1;
     if (position >= order.length) position = 0;
   }
-}
-
-/**
- * How far apart the used shares of the node's types would be, and a little of how much would stay
- * free: less is better.
- */
-function imbalance(nodes: NodeTable, slot: number, { types, amounts }: Demand): number {
-  let least = 1;
-  let most = 0;
-  for (let index = 0; index < types.length; index += 1) {
-    const type = types[index] as number;
-    const left = nodes.freeOf(slot, type) - (amounts[index] as number);
-    const share = left / nodes.totalOf(slot, type);
-    if (share < least) least = share;
-    if (share > most) most = share;
-  }
-  return most - least + FILL_WEIGHT * most;
 }
 
 /** MurmurHash3's finalizer: neighbouring seeds give unrelated numbers, 0 to 2^31 - 1. */

@@ -204,7 +204,13 @@ export class NodeTable {
   }
 
   /** As `hasRoom` for GUARANTEED containers, but for the owner of a reservation. */
-  hasFree(slot: number, { types, amounts }: Demand): boolean {
+  hasFree(slot: number, demand: Demand): boolean {
+    const { types, amounts, isPlain } = demand;
+    if (isPlain) {
+      const at = 2 * slot * this.#width;
+      const memory = this.#rows[at] as number;
+      return memory >= demand.memory && (this.#rows[at + 2] as number) >= demand.vcores;
+    }
     for (let index = 0; index < types.length; index += 1) {
       const free = this.freeOf(slot, types[index] as number);
       if (free < (amounts[index] as number)) return false;
@@ -254,6 +260,25 @@ export class NodeTable {
       Math.max(0, this.opportunisticOf(slot, type) - Math.max(0, this.freeOf(slot, type))),
     );
     return crowding.some((amount) => amount > 0) ? crowding : undefined;
+  }
+
+  /**
+   * How far apart the shares of the demand's types would be that stay free of what the node has, and
+   * a little (`fillWeight`) of the larger: less is better.
+   */
+  imbalance(slot: number, demand: Demand, fillWeight: number): number {
+    let least = 1;
+    let most = 0;
+    const { types, amounts } = demand;
+    const row = 2 * slot * this.#width;
+    for (let index = 0; index < types.length; index += 1) {
+      const at = row + 2 * (types[index] as number);
+      const left = (this.#rows[at] as number) - (amounts[index] as number);
+      const share = left / (this.#rows[at + 1] as number);
+      if (share < least) least = share;
+      if (share > most) most = share;
+    }
+    return most - least + fillWeight * most;
   }
 
   #hasIdleRoom(slot: number, { types, amounts }: Demand): boolean {

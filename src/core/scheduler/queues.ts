@@ -26,6 +26,7 @@ export class Queues {
   readonly #nodes: NodeTable;
   readonly #lookup: QueueLookup;
   readonly #byPath = new Map<string, Queue>();
+  #dynamicLeaves = 0;
   /** The layout of each partition for which capacities were computed. */
   readonly #layouts: number[] = [];
 
@@ -83,6 +84,7 @@ export class Queues {
       : lost;
     const leaf = this.#makeLeaf(configuration, parent, true);
     parent.children.push(leaf);
+    this.#dynamicLeaves += 1;
     this.#layouts.length = 0;
     return leaf;
   }
@@ -96,19 +98,16 @@ export class Queues {
 
   /** Takes away dynamic leaves that have been empty for as long as their template says. */
   removeExpired(nowMs: number): void {
+    if (this.#dynamicLeaves === 0) return;
     for (const leaf of [...this.leaves()]) {
       const expiresMs = expiryMs(leaf, nowMs);
       if (expiresMs === undefined || expiresMs > nowMs) continue;
       const { parent } = leaf;
       parent?.children.splice(parent.children.indexOf(leaf), 1);
       this.#byPath.delete(leaf.path);
+      this.#dynamicLeaves -= 1;
       this.#layouts.length = 0;
     }
-  }
-
-  hasDynamicLeaves(): boolean {
-    for (const leaf of this.leaves()) if (leaf.isDynamic) return true;
-    return false;
   }
 
   partitionOf(leaf: LeafQueue, nodeLabel: string | undefined): Partition {

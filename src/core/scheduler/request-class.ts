@@ -77,10 +77,12 @@ export class RequestClass {
     if (this.#layout !== partition.layout || behind > partition.changesKept) {
       this.#lookAtAll(nodes, demand);
     } else if (demand) {
-      for (let change = this.#seen; change < partition.changes; change += 1) {
+      const feasible = this.#feasible;
+      const { changes } = partition;
+      for (let change = this.#seen; change < changes; change += 1) {
         const slot = partition.changedAt(change);
         const hasRoom = nodes.hasRoom(slot, demand, this.isOpportunistic);
-        this.#feasible.assign(partition.positionOf(slot), hasRoom);
+        feasible.assign(partition.positionOf(slot), hasRoom);
       }
     }
     this.#layout = partition.layout;

@@ -280,12 +280,8 @@ export class SchedulerState {
 
   /** Places what a reservation was made for, where it was made; or drops it, if it may not. */
   fulfil(reservation: Reservation, placer: Placer): void {
-    const { attempt, ask, leaf, user, slot, partition, demand } = reservation;
+    const { attempt, ask, slot } = reservation;
     if (attempt.reservation !== reservation) return;
-    leaf.chargeReserved(partition, user, demand, -1);
-    const isLimited = leaf.share(partition).limitedBy(demand) !== undefined;
-    leaf.chargeReserved(partition, user, demand, 1);
-    if (isLimited) return;
     const isRefused = this.locality.whyNot(attempt, ask, slot) !== undefined;
     this.reservations.drop(reservation);
     if (isRefused) return;
