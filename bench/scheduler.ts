@@ -149,30 +149,34 @@ class Bench {
   }
 
   /** Schedules until nothing more can be placed. */
-  fillUp(): Assignment[][] {
-    const passes: Assignment[][] = [];
+  fillUp(): Measured & { readonly placed: number } {
+    let [placed, cpuSeconds, wallMs] = [0, 0, 0];
     this.#nowMs += 1_000;
-    do {
-      passes.push(this.scheduler.schedule(this.#nowMs, LIMITS.assignmentsPerPassMax, this.#mint));
-    } while (this.scheduler.hasPending());
-    return passes;
+    for (let isMore = true; isMore; ) {
+      let assignments: readonly Assignment[] = [];
+      const pass = measured(() => {
+        const max = LIMITS.assignmentsPerPassMax;
+        assignments = this.scheduler.schedule(this.#nowMs, max, this.#mint);
+        isMore = this.scheduler.hasPending();
+      });
+      this.#note(assignments);
+      placed += assignments.length;
+      cpuSeconds += pass.cpuSeconds;
+      wallMs += pass.wallMs;
+    }
+    return { placed, cpuSeconds, wallMs };
   }
 
-  /** Writes down what runs now, and gives its number. */
-  note(passes: readonly (readonly Assignment[])[]): number {
-    let placed = 0;
-    for (const assignments of passes) {
-      placed += assignments.length;
-      for (const { containerId, attemptId, nodeId, allocationRequestId } of assignments) {
-        const index = (this.#firstAskOf.get(attemptId) ?? 0) + allocationRequestId;
-        const asked = this.#asks[index] as RunningAsk;
-        asked.count -= 1;
-        this.#askOf.push(index);
-        this.#numberOf.push(Number(containerId.slice(attemptId.length + 1)));
-        this.checksum = checksumOf(nodeId, (this.checksum * 31 + index) | 0);
-      }
+  /** Writes down what runs now. */
+  #note(assignments: readonly Assignment[]): void {
+    for (const { containerId, attemptId, nodeId, allocationRequestId } of assignments) {
+      const index = (this.#firstAskOf.get(attemptId) ?? 0) + allocationRequestId;
+      const asked = this.#asks[index] as RunningAsk;
+      asked.count -= 1;
+      this.#askOf.push(index);
+      this.#numberOf.push(Number(containerId.slice(attemptId.length + 1)));
+      this.checksum = checksumOf(nodeId, (this.checksum * 31 + index) | 0);
     }
-    return placed;
   }
 
   /** What ends next, and is asked for again: by the same application, in the same way. */
@@ -195,9 +199,11 @@ class Bench {
     return { released, asks };
   }
 
-  /** Tells the scheduler. */
-  apply({ released, asks }: Churn): void {
+  release({ released }: Churn): void {
     for (const containerId of released) this.scheduler.release(containerId);
+  }
+
+  ask({ asks }: Churn): void {
     for (const { attemptId, ask } of asks) this.scheduler.setAsk(attemptId, ask);
   }
 }
@@ -209,7 +215,7 @@ class Int32List {
 
   push(number: number): void {
     if (this.size === this.#numbers.length) {
-      const larger = new Int32Array(2 * this.size);
+      const larger = new Int32Array(this.size + (this.size >> 2));
       larger.set(this.#numbers);
       this.#numbers = larger;
     }
@@ -234,35 +240,49 @@ function checksumOf(text: string, before: number): number {
   return sum;
 }
 
-type Measured<Value> = { value: Value; readonly cpuSeconds: number; readonly wallMs: number };
+type Measured = { readonly cpuSeconds: number; readonly wallMs: number };
 
-function measured<Value>(run: () => Value): Measured<Value> {
+function measured(run: () => void): Measured {
   const startedMs = performance.now();
   const before = process.cpuUsage();
-  const value = run();
+  run();
   const { user, system } = process.cpuUsage(before);
-  return { value, cpuSeconds: (user + system) / 1e6, wallMs: performance.now() - startedMs };
+  return { cpuSeconds: (user + system) / 1e6, wallMs: performance.now() - startedMs };
 }
 
 type Repetition = {
   placed: number;
   released: number;
+  /** Of all, and the parts of it. */
   cpuSeconds: number;
+  releaseSeconds: number;
+  askSeconds: number;
+  passSeconds: number;
   readonly wallMs: number[];
 };
 
 function repetition(bench: Bench, rounds: number): Repetition {
-  const result: Repetition = { placed: 0, released: 0, cpuSeconds: 0, wallMs: [] };
+  const result: Repetition = {
+    placed: 0,
+    released: 0,
+    cpuSeconds: 0,
+    releaseSeconds: 0,
+    askSeconds: 0,
+    passSeconds: 0,
+    wallMs: [],
+  };
   for (let round = 0; round < rounds; round += 1) {
     const churn = bench.churn();
-    const { value, cpuSeconds, wallMs } = measured(() => {
-      bench.apply(churn);
-      return bench.fillUp();
-    });
-    result.placed += bench.note(value);
+    const releasing = measured(() => bench.release(churn));
+    const asking = measured(() => bench.ask(churn));
+    const filling = bench.fillUp();
+    result.placed += filling.placed;
     result.released += churn.released.length;
-    result.cpuSeconds += cpuSeconds;
-    result.wallMs.push(wallMs);
+    result.releaseSeconds += releasing.cpuSeconds;
+    result.askSeconds += asking.cpuSeconds;
+    result.passSeconds += filling.cpuSeconds;
+    result.cpuSeconds += releasing.cpuSeconds + asking.cpuSeconds + filling.cpuSeconds;
+    result.wallMs.push(releasing.wallMs + asking.wallMs + filling.wallMs);
   }
   return result;
 }
@@ -285,9 +305,7 @@ function main(): void {
   const rssBefore = process.memoryUsage.rss();
   const workload = { nodes, queues, classes, density, features, demand: DEMAND[fill], asks: [] };
   const bench = new Bench(workload, seed);
-  const filling = measured(() => bench.fillUp());
-  const filled = bench.note(filling.value);
-  filling.value = [];
+  const filling = bench.fillUp();
   const { used, total } = bench.scheduler.usage();
   repetition(bench, rounds);
   const runs = Array.from({ length: repetitions }, () => repetition(bench, rounds));
@@ -298,13 +316,22 @@ function main(): void {
       runs.map((run) => count(run) / run.cpuSeconds),
       fraction,
     );
+  /** CPU time for each container that was placed. */
+  const perPlacement = (seconds: (run: Repetition) => number) =>
+    percentile(
+      runs.map((run) => (1e9 * seconds(run)) / run.placed),
+      0.5,
+    );
   const both = ({ placed, released }: Repetition) => placed + released;
   const results = [
     { name: "placements_per_cpu_s", value: perCpuSecond(({ placed }) => placed, 0.5), unit: "1/s" },
     { name: "placements_and_releases_per_cpu_s", value: perCpuSecond(both, 0.5), unit: "1/s" },
     { name: "placements_and_releases_least", value: perCpuSecond(both, 0), unit: "1/s" },
     { name: "placements_and_releases_most", value: perCpuSecond(both, 1), unit: "1/s" },
-    { name: "fill_placements_per_cpu_s", value: filled / filling.cpuSeconds, unit: "1/s" },
+    { name: "release_ns", value: perPlacement((run) => run.releaseSeconds), unit: "ns" },
+    { name: "asks_ns", value: perPlacement((run) => run.askSeconds), unit: "ns" },
+    { name: "passes_ns", value: perPlacement((run) => run.passSeconds), unit: "ns" },
+    { name: "fill_placements_per_cpu_s", value: filling.placed / filling.cpuSeconds, unit: "1/s" },
     { name: "driver_ns", value: bench.mintNs(), unit: "ns" },
     { name: "round_wall_p50", value: percentile(wallMs, 0.5), unit: "ms" },
     { name: "round_wall_p99", value: percentile(wallMs, 0.99), unit: "ms" },

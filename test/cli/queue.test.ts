@@ -68,7 +68,7 @@ describe("queue list and show", () => {
   });
 
   it("gives scripts the cluster's JSON, or the paths alone", async () => {
-    expect(JSON.parse((await desk.run(["queue", "list", "--json"])).stdout)).toEqual(root);
+    expect(JSON.parse((await desk.run(["queue", "list", "-o", "json"])).stdout)).toEqual(root);
     expect((await desk.run(["queue", "list", "--quiet"])).stdout).toBe(
       "root\nroot.prod\nroot.dev\n",
     );
@@ -347,7 +347,7 @@ describe("service plan", () => {
     expect(stdout).toContain("\n1 of web would wait: 0/2 nodes: 2 too little memory\n");
     expect(stdout).toContain("\ncontainer_1 of application_1 would be preempted\n");
     expect(cluster.heard(PLAN)[0]?.body).toContain("dev");
-    const json = await desk.run(["service", "plan", "Yarnfile.yaml", "--json"]);
+    const json = await desk.run(["service", "plan", "Yarnfile.yaml", "-o", "json"]);
     expect(JSON.parse(json.stdout)).toEqual(plan);
   });
 });

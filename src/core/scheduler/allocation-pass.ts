@@ -16,6 +16,7 @@ import type { OutstandingAsk } from "./outstanding-ask.ts";
 import type { Partition } from "./partition.ts";
 import { compareShares, ParentQueue, type QueueShare } from "./queue.ts";
 import type { Reservations } from "./reservations.ts";
+import type { UserLimits } from "./user-limits.ts";
 
 /** What a pass does with what it found. */
 export type Placer = {
@@ -31,7 +32,7 @@ class LeafTurn {
   readonly line: ApplicationAttempt[];
   readonly isFair: boolean;
   cursor = 0;
-  blockedUsers: BlockedUser[] = [];
+  readonly blockedUsers: BlockedUser[] = [];
 
   constructor(leaf: LeafQueue) {
     const { ordering } = leaf.configuration;
@@ -67,13 +68,18 @@ class LeafTurn {
   }
 
   /** Goes back to the first application of a user who is not over the limit any more. */
-  lift(isOver: (user: User) => boolean): void {
-    if (this.blockedUsers.length === 0) return;
-    this.blockedUsers = this.blockedUsers.filter((blocked) => {
-      if (isOver(blocked.user)) return true;
-      this.cursor = Math.min(this.cursor, blocked.index);
-      return false;
-    });
+  lift(limits: UserLimits, activeWeights: number): void {
+    let kept = 0;
+    for (let index = 0; index < this.blockedUsers.length; index += 1) {
+      const blocked = this.blockedUsers[index] as BlockedUser;
+      if (limits.isOver(blocked.user, activeWeights)) {
+        this.blockedUsers[kept] = blocked;
+        kept += 1;
+      } else {
+        this.cursor = Math.min(this.cursor, blocked.index);
+      }
+    }
+    this.blockedUsers.length = kept;
   }
 
   #removed(): void {
@@ -189,7 +195,7 @@ export class AllocationPass {
       const outcome = this.#serveAttempt(attempt, share, isOver);
       if (outcome === "placed") {
         turn.served(leaf, attempt);
-        turn.lift((blocked) => limits.isOver(blocked, leaf.activeUserWeights));
+        turn.lift(limits, leaf.activeUserWeights);
         return true;
       }
       if (outcome === "queue limit") {

@@ -102,7 +102,12 @@ export function setAmount(amounts: Amounts, type: number, amount: number): void 
 
 /** Adds `times` the demand, in place. */
 export function addDemand(amounts: Amounts, demand: Demand, times: number): void {
-  const { types } = demand;
+  const { types, isPlain } = demand;
+  if (isPlain && amounts.length > VCORES) {
+    amounts[MEMORY] = (amounts[MEMORY] as number) + times * demand.memory;
+    amounts[VCORES] = (amounts[VCORES] as number) + times * demand.vcores;
+    return;
+  }
   for (let index = 0; index < types.length; index += 1) {
     const type = types[index] as number;
     const amount = times * (demand.amounts[index] as number);
@@ -193,7 +198,8 @@ export function roundDown(amount: number, step: number): number {
 /** One form for equal resources: extra types in the order of their names, none that is zero. */
 export function canonicalResource(resource: Resource): Resource {
   const { memoryMb, vcores } = resource;
-  const extra = Object.entries(resource.extra ?? {}).filter(([, amount]) => amount > 0);
+  if (resource.extra === undefined) return { memoryMb, vcores };
+  const extra = Object.entries(resource.extra).filter(([, amount]) => amount > 0);
   if (extra.length === 0) return { memoryMb, vcores };
   extra.sort(([a], [b]) => (a < b ? -1 : 1));
   return { memoryMb, vcores, extra: Object.fromEntries(extra) };

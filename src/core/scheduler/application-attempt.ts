@@ -80,10 +80,13 @@ export class ApplicationAttempt {
     else this.#containersBySlot.delete(slot);
   }
 
-  /** After an ask began, ended or got another size. */
-  updateMasks(): void {
-    this.masks.fill(0);
-    for (const { requestClass } of this.asks) this.addToMask(requestClass);
+  /** After an ask of the class has ended. Other asks may have the same bit. */
+  dropFromMask({ partition, bit }: RequestClass): void {
+    for (let index = 0; index < this.asks.length; index += 1) {
+      const other = (this.asks[index] as OutstandingAsk).requestClass;
+      if (other.bit === bit && other.partition === partition) return;
+    }
+    this.masks[partition.id] = (this.masks[partition.id] ?? 0) & ~bit;
   }
 
   addToMask({ partition, bit }: RequestClass): void {

@@ -44,6 +44,8 @@ export type Prefix = {
 };
 
 const NONE = -1;
+/** The part of the hash table that is filled at most: more, and searches become long. */
+const FILLED_MAX = 0.625;
 /** Numbers of a row. */
 const ROW = 6;
 const PREFIX = 0;
@@ -55,6 +57,8 @@ const NEXT = 4;
 const PREVIOUS = 5;
 const DIGIT_ZERO = 48;
 const DIGIT_NINE = 57;
+/** So many characters of a prefix make its hash: the numbers of application and attempt. */
+const HASHED_MAX = 12;
 /** So many digits at the end of an id fit into a column. */
 const DIGITS_MAX = 9;
 
@@ -65,7 +69,7 @@ export class Bookings {
   #vacant = NONE;
   #rows = new Int32Array(ROW * this.#capacity);
   #firstOf = new Int32Array(64).fill(NONE);
-  /** Rows + 1 by hash of the id, 0 where there is none; at most half full. */
+  /** Rows + 1 by hash of the id, 0 where there is none. Its length is a power of two. */
   #table = new Int32Array(2 * this.#capacity);
   readonly #prefixes = new Map<string, Prefix>();
   readonly #prefixAt: Prefix[] = [];
@@ -281,10 +285,12 @@ export class Bookings {
     table[gap] = 0;
   }
 
+  /** By a quarter: doubled, a million containers and a few would have room for two million. */
   #grow(): void {
-    this.#capacity *= 2;
+    this.#capacity += this.#capacity >> 2;
     this.#rows = enlarged(this.#rows, new Int32Array(ROW * this.#capacity));
-    this.#table = new Int32Array(2 * this.#capacity);
+    if (this.#capacity <= FILLED_MAX * this.#table.length) return;
+    this.#table = new Int32Array(2 * this.#table.length);
     for (const row of this.rows()) {
       const prefix = this.#prefixAt[this.#get(row, PREFIX)] as Prefix;
       this.#table[this.#placeOf(prefix, this.#get(row, NUMBER))] = row + 1;
@@ -292,10 +298,13 @@ export class Bookings {
   }
 }
 
-/** FNV-1a of the beginning of a text. */
+/**
+ * FNV-1a of the end of the beginning of a text: there the prefixes of ids differ, whose applications
+ * are numbered. Others that agree in so much only share a place.
+ */
 function hashOfText(text: string, length: number): number {
-  let value = 0x811c9dc5;
-  for (let index = 0; index < length; index += 1) {
+  let value = 0x811c9dc5 ^ length;
+  for (let index = Math.max(0, length - HASHED_MAX); index < length; index += 1) {
     value = Math.imul(value ^ text.charCodeAt(index), 0x01000193);
   }
   return value;

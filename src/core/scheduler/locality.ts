@@ -121,7 +121,7 @@ export class Locality {
   /** The ask waits no more. */
   forget(ask: OutstandingAsk): void {
     ask.waitingSinceMs = undefined;
-    this.#waiting.delete(ask);
+    if (this.#waiting.size > 0) this.#waiting.delete(ask);
   }
 
   /** When time alone next opens more nodes to some ask, after `nowMs`. */

@@ -25,6 +25,9 @@ export type Choice = {
   readonly seed: number;
 };
 
+/** Of one choice. */
+const candidates = new Int32Array(SCORE_ALL_MAX);
+
 /** The slot to use. `feasible` has at least one member. Equal arguments choose equally. */
 export function chooseNode(
   nodes: NodeTable,
@@ -36,14 +39,18 @@ export function chooseNode(
 ): number {
   const { order } = partition;
   const scoresAll = order.length <= SCORE_ALL_MAX || feasible.size <= DRAWS;
-  const candidates = scoresAll ? feasible.size : DRAWS;
+  const count = scoresAll ? feasible.size : DRAWS;
+  // Drawn first and scored afterwards: so the draws do not wait for each other's memory.
   let position = -1;
+  for (let index = 0; index < count; index += 1) {
+    position = feasible.next(scoresAll ? position + 1 : mix(seed + index) % order.length);
+    candidates[index] = order[position] as number;
+  }
   let best = -1;
   let bestNeighbours = 0;
   let bestScore = 0;
-  for (let index = 0; index < candidates; index += 1) {
-    position = feasible.next(scoresAll ? position + 1 : mix(seed + index) % order.length);
-    const slot = order[position] as number;
+  for (let index = 0; index < count; index += 1) {
+    const slot = candidates[index] as number;
     const neighbours = attempt.containersOn(slot);
     if (best >= 0 && neighbours > bestNeighbours) continue;
     const score = nodes.imbalance(slot, demand, FILL_WEIGHT);

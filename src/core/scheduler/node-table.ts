@@ -7,7 +7,7 @@
  */
 import type { NodeId } from "../../shared/ids.ts";
 import type { Resource } from "../../shared/resource.ts";
-import { type Amounts, type Demand, type ResourceTypes, setAmount } from "./amounts.ts";
+import { type Amounts, addDemand, type Demand, type ResourceTypes, setAmount } from "./amounts.ts";
 import { Partition } from "./partition.ts";
 import type { SchedulerNode } from "./request.ts";
 
@@ -171,8 +171,22 @@ export class NodeTable {
   /** A container begins (`times` 1) or ends (-1) its use of the node. */
   take(slot: number, demand: Demand, isOpportunistic: boolean, times: 1 | -1): void {
     this.#containers[slot] = (this.#containers[slot] as number) + times;
-    const { types, amounts } = demand;
     if (isOpportunistic) this.#opportunisticContainers += times;
+    if (demand.isPlain && !isOpportunistic) this.#takePlain(slot, demand, times);
+    else this.#takeByType(slot, demand, isOpportunistic, times);
+    if (this.isActive(slot)) this.partitionOf(slot).noteChange(slot);
+    else this.#vacateUnused(slot);
+  }
+
+  #takePlain(slot: number, demand: Demand, times: 1 | -1): void {
+    const at = 2 * slot * this.#width;
+    this.#rows[at] = (this.#rows[at] as number) - times * demand.memory;
+    this.#rows[at + 2] = (this.#rows[at + 2] as number) - times * demand.vcores;
+    addDemand(this.used, demand, times);
+  }
+
+  #takeByType(slot: number, demand: Demand, isOpportunistic: boolean, times: 1 | -1): void {
+    const { types, amounts } = demand;
     for (let index = 0; index < types.length; index += 1) {
       const type = types[index] as number;
       const amount = times * (amounts[index] as number);
@@ -183,8 +197,6 @@ export class NodeTable {
       if (type < this.used.length) this.used[type] = (this.used[type] as number) + amount;
       else setAmount(this.used, type, amount);
     }
-    if (this.isActive(slot)) this.partitionOf(slot).noteChange(slot);
-    else this.#vacateUnused(slot);
   }
 
   /** Keeps what is and gets free on a node for a reservation, or gives it to everybody again. */
@@ -275,8 +287,8 @@ export class NodeTable {
       const at = row + 2 * (types[index] as number);
       const left = (this.#rows[at] as number) - (amounts[index] as number);
       const share = left / (this.#rows[at + 1] as number);
-      if (share < least) least = share;
-      if (share > most) most = share;
+      least = Math.min(least, share);
+      most = Math.max(most, share);
     }
     return most - least + fillWeight * most;
   }

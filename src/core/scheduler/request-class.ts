@@ -93,8 +93,9 @@ export class RequestClass {
   /** A container was placed on a node: it may have no room for another. */
   placed(nodes: NodeTable, slot: number, position: number): void {
     this.#seen += 1;
+    if (!this.#feasible.has(position)) return;
     const { demand } = this.size;
-    if (demand === undefined || !this.#feasible.has(position)) return;
+    if (demand === undefined) return;
     if (!nodes.hasRoom(slot, demand, this.isOpportunistic)) this.#feasible.assign(position, false);
   }
 

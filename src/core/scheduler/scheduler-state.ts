@@ -346,7 +346,7 @@ export class SchedulerState {
     ask.constraint?.release();
     this.locality.forget(ask);
     this.sharing.forget(ask);
-    attempt.updateMasks();
+    attempt.dropFromMask(requestClass);
     if (attempt.asks.length === 0 && attempt.activation === "active") {
       leaf?.setWaiting(attempt, false);
     }

@@ -52,6 +52,7 @@ export class SharedPartitions {
 
   /** The ask is over. */
   forget(ask: OutstandingAsk): void {
+    if (this.#classes.size === 0) return;
     this.#sinceMs.delete(ask);
     for (const shared of this.#classes.get(ask)?.values() ?? []) {
       this.#ledger.classes.endAsk(shared);
