@@ -309,6 +309,7 @@ function main(): void {
   const { used, total } = bench.scheduler.usage();
   repetition(bench, rounds);
   const runs = Array.from({ length: repetitions }, () => repetition(bench, rounds));
+  globalThis.gc?.();
   const { rss, heapUsed, arrayBuffers } = process.memoryUsage();
   const wallMs = runs.flatMap((run) => run.wallMs);
   const perCpuSecond = (count: (run: Repetition) => number, fraction: number) =>

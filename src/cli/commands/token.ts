@@ -35,11 +35,11 @@ export function registerToken(registrar: Registrar): void {
       wholeNumber(1, TOKEN_LIFETIME_SECONDS_MAX),
     );
   registrar.action<TokenOptions>(create, "other", async (session, _args, options) => {
-    const { role, groups = [], lifetime } = options;
+    const { role, groups, lifetime } = options;
     const { user } = session.options;
     if (user === undefined) throw usageError("token create needs --user", "such as --user joe");
     const issued = await securityClient(session.http()).createToken(
-      { user, role, groups },
+      { user, role, ...(groups === undefined ? {} : { groups }) },
       lifetime,
     );
     session.output.note(`token of ${user} (${role}), valid until ${formatTime(issued.expiresMs)}:`);

@@ -48,6 +48,9 @@ const NONE = -1;
 const FILLED_MAX = 0.625;
 /** Numbers of a row. */
 const ROW = 6;
+/** Rows come in chunks of so many, since one array would have to be copied to grow. */
+const CHUNK_BITS = 13;
+const CHUNK_MASK = (1 << CHUNK_BITS) - 1;
 const PREFIX = 0;
 const NUMBER = 1;
 const SLOT = 2;
@@ -63,14 +66,13 @@ const HASHED_MAX = 12;
 const DIGITS_MAX = 9;
 
 export class Bookings {
-  #capacity = 64;
   #size = 0;
   #end = 0;
   #vacant = NONE;
-  #rows = new Int32Array(ROW * this.#capacity);
+  readonly #chunks: Int32Array[] = [];
   #firstOf = new Int32Array(64).fill(NONE);
   /** Rows + 1 by hash of the id, 0 where there is none. Its length is a power of two. */
-  #table = new Int32Array(2 * this.#capacity);
+  #table = new Int32Array(128);
   readonly #prefixes = new Map<string, Prefix>();
   readonly #prefixAt: Prefix[] = [];
   readonly #vacantPrefixes: number[] = [];
@@ -116,7 +118,7 @@ export class Bookings {
 
   /** The id is not booked yet. */
   add(containerId: ContainerId, slot: number, kind: BookingKind): void {
-    if (this.#size === this.#capacity) this.#grow();
+    if (this.#size >= FILLED_MAX * this.#table.length) this.#growTable();
     const digits = startOfNumber(containerId);
     const prefix = this.#prefixOfAttempt(kind.attempt, containerId, digits);
     const number = numberFrom(containerId, digits);
@@ -171,11 +173,13 @@ export class Bookings {
   }
 
   #get(row: Row, field: number): number {
-    return this.#rows[ROW * row + field] as number;
+    const chunk = this.#chunks[row >> CHUNK_BITS] as Int32Array;
+    return chunk[ROW * (row & CHUNK_MASK) + field] as number;
   }
 
   #set(row: Row, field: number, value: number): void {
-    this.#rows[ROW * row + field] = value;
+    const chunk = this.#chunks[row >> CHUNK_BITS] as Int32Array;
+    chunk[ROW * (row & CHUNK_MASK) + field] = value;
   }
 
   #setKind(row: Row, kind: BookingKind): void {
@@ -201,8 +205,12 @@ export class Bookings {
   #takeRow(): Row {
     const row = this.#vacant;
     if (row === NONE) {
+      const end = this.#end;
+      if (end >> CHUNK_BITS === this.#chunks.length) {
+        this.#chunks.push(new Int32Array(ROW << CHUNK_BITS));
+      }
       this.#end += 1;
-      return this.#end - 1;
+      return end;
     }
     this.#vacant = this.#get(row, NEXT);
     return row;
@@ -285,11 +293,7 @@ export class Bookings {
     table[gap] = 0;
   }
 
-  /** By a quarter: doubled, a million containers and a few would have room for two million. */
-  #grow(): void {
-    this.#capacity += this.#capacity >> 2;
-    this.#rows = enlarged(this.#rows, new Int32Array(ROW * this.#capacity));
-    if (this.#capacity <= FILLED_MAX * this.#table.length) return;
+  #growTable(): void {
     this.#table = new Int32Array(2 * this.#table.length);
     for (const row of this.rows()) {
       const prefix = this.#prefixAt[this.#get(row, PREFIX)] as Prefix;
