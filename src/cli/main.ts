@@ -9,6 +9,7 @@ import { registerContext } from "./commands/context.ts";
 import { registerDns } from "./commands/dns.ts";
 import { registerLogin } from "./commands/login.ts";
 import { registerNode, type StartNodeManager } from "./commands/node.ts";
+import { registerQueue } from "./commands/queue.ts";
 import { registerRegistry } from "./commands/registry.ts";
 import { registerService } from "./commands/service.ts";
 import { registerToken } from "./commands/token.ts";
@@ -47,6 +48,7 @@ export async function main(
   };
   registerService(registrar);
   registerNode(registrar, programs.startNodeManager);
+  registerQueue(registrar);
   registerRegistry(registrar);
   registerDns(registrar);
   registerLogin(registrar);

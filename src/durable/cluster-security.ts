@@ -48,7 +48,7 @@ export type ClusterKeysOptions = {
 /** What a ContainerToken is signed for. */
 export type ContainerGrant = Pick<
   ContainerTokenClaims,
-  "containerId" | "nodeId" | "user" | "resource"
+  "containerId" | "nodeId" | "user" | "resource" | "version"
 >;
 
 type PrivateJwk = Omit<VerificationKey, "kid"> & { readonly d: string };
@@ -174,8 +174,8 @@ export class ClusterKeys implements ClusterSecurity {
   ): Promise<string[]> {
     const signing = await this.#signingKey();
     return Promise.all(
-      containers.map(async ({ containerId, nodeId, user, resource }) => {
-        const claims = { aud: "container", containerId, nodeId, user, resource };
+      containers.map(async ({ containerId, nodeId, user, resource, version }) => {
+        const claims = { aud: "container", containerId, nodeId, user, resource, version };
         return (await this.#signWith(signing, claims, lifetimeSeconds)).token;
       }),
     );
@@ -187,8 +187,9 @@ export class ClusterKeys implements ClusterSecurity {
     return (await this.#sign(claims, REGISTRY_CREDENTIAL_LIFETIME_SECONDS)).token;
   }
 
-  #signUser({ user, role }: Principal, lifetimeSeconds: number) {
-    return this.#sign({ aud: "user", sub: user, role, jti: crypto.randomUUID() }, lifetimeSeconds);
+  #signUser({ user, role, groups = [] }: Principal, lifetimeSeconds: number) {
+    const claims = { aud: "user", sub: user, role, jti: crypto.randomUUID() };
+    return this.#sign(groups.length > 0 ? { ...claims, groups } : claims, lifetimeSeconds);
   }
 
   async #sign(claims: JWTPayload, lifetimeSeconds: number) {

@@ -6,6 +6,7 @@
 import { DurableObject } from "cloudflare:workers";
 import {
   forceKillApplication,
+  getActivities,
   getApplicationReport,
   getApplications,
   getClusterInfo,
@@ -14,6 +15,7 @@ import {
   reportService,
   submitApplication,
 } from "../core/cluster/application.ts";
+import { moveApplication, setApplicationPriority } from "../core/cluster/application-control.ts";
 import {
   allocate,
   finishApplicationMaster,
@@ -22,12 +24,21 @@ import {
 import { ALLOCATION_EXPIRY_MS, Cluster } from "../core/cluster/cluster.ts";
 import {
   cleanupsSent,
-  expireAllocations,
   getContainerOwner,
-  nextExpiryMs,
   reportNodes,
+  settleNode,
+  shutdownOrders,
   unsentCleanups,
 } from "../core/cluster/node.ts";
+import {
+  decommissionNodes,
+  nodeLists,
+  recommissionNodes,
+  setNodeLists,
+  updateNodes,
+} from "../core/cluster/node-administration.ts";
+import { planApplication } from "../core/cluster/plan.ts";
+import { checkQueueAccess, getNodeLabels, getQueues } from "../core/cluster/queues.ts";
 import {
   endsPurged,
   endsToPurge,
@@ -36,16 +47,33 @@ import {
   registryPathOf,
   usersWithoutHome,
 } from "../core/cluster/registry-duties.ts";
+import type { ContainerRow } from "../core/cluster/rows.ts";
+import {
+  changeConfiguration,
+  getSchedulerConf,
+  getSchedulerConfVersions,
+  propertiesAfter,
+  rollBackConfiguration,
+} from "../core/cluster/scheduler-configuration.ts";
+import { nextClusterDeadlineMs, settleCluster } from "../core/cluster/settle.ts";
 import type { Container } from "../shared/container.ts";
 import { ok, type Reply } from "../shared/errors.ts";
 import type { ApplicationAttemptId, ApplicationId, ContainerId, NodeId } from "../shared/ids.ts";
 import type {
+  NodeChange,
+  NodeLists,
+  ResourceManagerAdministrationProtocol,
+  SchedulerConfChange,
+} from "../shared/protocol/administration.ts";
+import type {
   ApplicationClientProtocol,
+  ApplicationPlan,
   ApplicationSubmissionContext,
   ClusterSecurity,
   Principal,
   ServiceDirectory,
   ServiceEntry,
+  Submitter,
 } from "../shared/protocol/application-client.ts";
 import type {
   AllocateRequest,
@@ -53,12 +81,14 @@ import type {
   ApplicationMasterProtocol,
   FinishApplicationMasterRequest,
   RegisterApplicationMasterRequest,
+  ResourceRequest,
 } from "../shared/protocol/application-master.ts";
 import type { MasterName } from "../shared/protocol/container-management.ts";
 import type { YarnEnd } from "../shared/protocol/registry-operations.ts";
 import type {
   CleanupOrder,
   ResourceTracker as ResourceTrackerProtocol,
+  ShutdownOrder,
   TrackerReport,
   TrackerReportReply,
 } from "../shared/protocol/resource-tracker.ts";
@@ -69,6 +99,8 @@ import { Shell } from "./shell.ts";
 
 /** A master that was told of news and does not ask for them is told again after this long. */
 const WAKE_AGAIN_MS = 2_000;
+/** A node that was told to shut down and is still there is told again after this long. */
+const SHUTDOWN_AGAIN_MS = 30_000;
 
 type Work =
   | { readonly key: string; readonly type: "wake"; readonly attemptId: ApplicationAttemptId }
@@ -77,6 +109,12 @@ type Work =
       readonly type: "cleanup";
       readonly shard: string;
       readonly orders: readonly CleanupOrder[];
+    }
+  | {
+      readonly key: string;
+      readonly type: "shutdown";
+      readonly shard: string;
+      readonly orders: readonly ShutdownOrder[];
     }
   | { readonly key: string; readonly type: "purge"; readonly ended: readonly YarnEnd[] }
   | { readonly key: string; readonly type: "homes"; readonly users: readonly string[] };
@@ -87,6 +125,7 @@ export class ResourceManager
     ApplicationClientProtocol,
     ApplicationMasterProtocol,
     ResourceTrackerProtocol,
+    ResourceManagerAdministrationProtocol,
     ServiceDirectory,
     ClusterSecurity
 {
@@ -109,8 +148,8 @@ export class ResourceManager
       tables: cluster.tables,
       drain: () => cluster.drain(),
       restore: () => cluster.restore(),
-      settle: (nowMs) => expireAllocations(cluster, nowMs),
-      nextDeadlineMs: () => nextExpiryMs(cluster),
+      settle: (nowMs) => settleCluster(cluster, nowMs),
+      nextDeadlineMs: () => nextClusterDeadlineMs(cluster),
       work: () => this.#work(),
       perform: (work) => this.#perform(work),
     });
@@ -124,10 +163,33 @@ export class ResourceManager
     );
   }
 
+  async planApplication(
+    context: ApplicationSubmissionContext,
+    asks: readonly ResourceRequest[],
+  ): Promise<Reply<ApplicationPlan>> {
+    return planApplication(this.#cluster, context, asks, Date.now());
+  }
+
   async forceKillApplication(applicationId: ApplicationId, diagnostics: string) {
     return this.#shell.run("forceKillApplication", (nowMs) =>
       forceKillApplication(this.#cluster, applicationId, diagnostics, nowMs),
     );
+  }
+
+  async setApplicationPriority(applicationId: ApplicationId, priority: number) {
+    return this.#shell.run("setApplicationPriority", (nowMs) =>
+      setApplicationPriority(this.#cluster, applicationId, priority, nowMs),
+    );
+  }
+
+  async moveApplication(applicationId: ApplicationId, queue: string, by: Submitter) {
+    return this.#shell.run("moveApplication", (nowMs) =>
+      moveApplication(this.#cluster, applicationId, queue, by, nowMs),
+    );
+  }
+
+  async getActivities(applicationId?: ApplicationId) {
+    return getActivities(this.#cluster, applicationId);
   }
 
   async getApplications() {
@@ -183,33 +245,45 @@ export class ResourceManager
       allocate(this.#cluster, attemptId, request, nowMs),
     );
     if (!reply.ok) return reply;
-    const { allocated, ...rest } = reply.value;
-    if (allocated.length === 0) return ok({ ...rest, allocated: [] });
+    const { allocated, updated, ...rest } = reply.value;
     const user = this.#cluster.applicationOf(attemptId)?.user ?? "";
+    const containers = await this.#containers([...allocated, ...updated], user);
+    return ok({
+      ...rest,
+      allocated: containers.slice(0, allocated.length),
+      updated: containers.slice(allocated.length),
+    });
+  }
+
+  /** Containers as their master gets them, with a fresh token each. */
+  async #containers(rows: readonly ContainerRow[], user: string): Promise<readonly Container[]> {
+    if (rows.length === 0) return [];
     const tokens = await this.#security.signContainerTokens(
-      allocated.map(({ containerId, nodeId, resource }) => ({
+      rows.map(({ containerId, nodeId, resource, version }) => ({
         containerId,
         nodeId,
         user,
         resource,
+        version,
       })),
       ALLOCATION_EXPIRY_MS / 1000,
     );
     const registry = await Promise.all(
-      allocated.map(({ containerId }) => this.#registryCredential(containerId)),
+      rows.map(({ containerId }) => this.#registryCredential(containerId)),
     );
-    const containers = allocated.map((row, index) => ({
+    return rows.map((row, index) => ({
       containerId: row.containerId,
-      attemptId,
+      attemptId: row.attemptId,
       nodeId: row.nodeId,
       nodeIncarnation: row.nodeIncarnation,
       resource: row.resource,
+      version: row.version,
+      executionType: row.executionType,
       priority: row.priority,
       allocationRequestId: row.allocationRequestId,
       token: tokens[index] ?? "",
       ...registry[index],
     }));
-    return ok({ ...rest, allocated: containers });
   }
 
   async #registryCredential(containerId: ContainerId): Promise<Pick<Container, "registry">> {
@@ -234,6 +308,100 @@ export class ResourceManager
     return this.#shell.run("reportNodes", (nowMs) =>
       ok({ ...reportNodes(this.#cluster, report, nowMs), keys }),
     );
+  }
+
+  // --- ResourceManagerAdministrationProtocol -----------------------------------------------------
+
+  async updateNodes(changes: readonly NodeChange[]) {
+    return this.#shell.run("updateNodes", (nowMs) => {
+      const reply = updateNodes(this.#cluster, changes);
+      if (reply.ok) {
+        this.#settleNodes(
+          changes.map(({ nodeId }) => nodeId),
+          nowMs,
+        );
+      }
+      return reply;
+    });
+  }
+
+  async decommissionNodes(nodes: readonly NodeId[], timeoutSeconds: number | null) {
+    return this.#shell.run("decommissionNodes", (nowMs) => {
+      const reply = decommissionNodes(this.#cluster, nodes, timeoutSeconds, nowMs);
+      if (reply.ok) this.#settleNodes(nodes, nowMs);
+      return reply;
+    });
+  }
+
+  async recommissionNodes(nodes: readonly NodeId[]) {
+    return this.#shell.run("recommissionNodes", (nowMs) => {
+      const reply = recommissionNodes(this.#cluster, nodes);
+      if (reply.ok) this.#settleNodes(nodes, nowMs);
+      return reply;
+    });
+  }
+
+  async getQueues() {
+    return getQueues(this.#cluster);
+  }
+
+  async getSchedulerConf() {
+    return getSchedulerConf(this.#cluster);
+  }
+
+  async getSchedulerConfVersions() {
+    return getSchedulerConfVersions(this.#cluster);
+  }
+
+  async changeSchedulerConf(
+    change: SchedulerConfChange,
+    by: { readonly user: string; readonly comment: string; readonly isDryRun: boolean },
+  ) {
+    return this.#shell.run("changeSchedulerConf", (nowMs) => {
+      const properties = propertiesAfter(this.#cluster, change);
+      if (!properties.ok) return properties;
+      const next = { properties: properties.value, ...by };
+      const reply = changeConfiguration(this.#cluster, next, nowMs);
+      if (reply.ok && !by.isDryRun) this.#settleNodes(this.#nodeIds(), nowMs);
+      return reply;
+    });
+  }
+
+  async rollBackSchedulerConf(version: number, user: string) {
+    return this.#shell.run("rollBackSchedulerConf", (nowMs) => {
+      const reply = rollBackConfiguration(this.#cluster, version, user, nowMs);
+      if (reply.ok) this.#settleNodes(this.#nodeIds(), nowMs);
+      return reply;
+    });
+  }
+
+  async checkQueueAccess(queue: string, right: "submit" | "administer", who: Submitter) {
+    return checkQueueAccess(this.#cluster, queue, right, who);
+  }
+
+  async getNodeLabels() {
+    return getNodeLabels(this.#cluster);
+  }
+
+  async getNodeLists() {
+    return nodeLists(this.#cluster);
+  }
+
+  async setNodeLists(lists: NodeLists) {
+    return this.#shell.run("setNodeLists", (nowMs) => {
+      setNodeLists(this.#cluster, lists);
+      this.#settleNodes(this.#nodeIds(), nowMs);
+      return ok();
+    });
+  }
+
+  #nodeIds(): readonly NodeId[] {
+    return [...this.#cluster.nodes.values()].map(({ facts }) => facts.nodeId);
+  }
+
+  #settleNodes(nodes: readonly NodeId[], nowMs: number): void {
+    for (const nodeId of nodes) settleNode(this.#cluster, nodeId, nowMs);
+    this.#cluster.schedule(nowMs);
   }
 
   // --- ClusterSecurity -------------------------------------------------------------------------
@@ -276,6 +444,9 @@ export class ResourceManager
     for (const [shard, orders] of unsentCleanups(this.#cluster)) {
       work.push({ key: `cleanup ${shard}`, type: "cleanup", shard, orders });
     }
+    for (const [shard, orders] of shutdownOrders(this.#cluster)) {
+      work.push({ key: `shutdown ${shard}`, type: "shutdown", shard, orders });
+    }
     const ended = endsToPurge(this.#cluster);
     if (ended.length > 0) work.push({ key: "purge", type: "purge", ended });
     const users = usersWithoutHome(this.#cluster);
@@ -298,6 +469,11 @@ export class ResourceManager
           cleanupsSent(this.#cluster, work.orders, gone, nowMs),
         );
         return 0;
+      }
+      case "shutdown": {
+        const tracker = this.env.RESOURCE_TRACKER.getByName(trackerName(this.#name, work.shard));
+        await tracker.shutdownNodes([...work.orders]);
+        return SHUTDOWN_AGAIN_MS;
       }
       case "purge": {
         const reply = await this.#registry().purgeEnded(work.ended);

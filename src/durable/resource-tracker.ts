@@ -36,6 +36,7 @@ import {
   type NodeHeartbeatResponse,
   PING,
   PONG,
+  type ShutdownOrder,
   type TrackerMessage,
   type TrackerReport,
   type VerificationKey,
@@ -245,6 +246,15 @@ export class ResourceTracker
   /** Answers the containers which this shard does not have. */
   async cleanupContainers(orders: readonly CleanupOrder[]): Promise<readonly ContainerId[]> {
     return this.#shell.run("cleanupContainers", () => this.#tracker.cleanupContainers(orders));
+  }
+
+  /** Tells nodes to shut down; those that are not there any more need not be told. */
+  async shutdownNodes(orders: readonly ShutdownOrder[]): Promise<void> {
+    this.#shell.run("shutdownNodes", () => {
+      for (const { nodeId, reason } of orders) {
+        this.#tracker.send(nodeId, { type: "shutdown", reason });
+      }
+    });
   }
 
   async readLog(request: ReadLogRequest): Promise<Reply<ReadLogResponse>> {

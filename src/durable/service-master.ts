@@ -20,6 +20,7 @@ import {
   stopService,
   submissionRefused,
 } from "../core/service/lifecycle.ts";
+import { planRequest, servicePlan } from "../core/service/plan.ts";
 import { recordsPublished } from "../core/service/records.ts";
 import { defineService } from "../core/service/specification.ts";
 import { Service } from "../core/service/state.ts";
@@ -28,12 +29,13 @@ import { viewService } from "../core/service/view.ts";
 import { allocated, askAnew, type ServiceWork, serviceWork } from "../core/service/work.ts";
 import type { ContainerStatus } from "../shared/container.ts";
 import { type Failure, ok, type Reply } from "../shared/errors.ts";
+import type { Submitter } from "../shared/protocol/application-client.ts";
 import type { ApplicationMasterCallback } from "../shared/protocol/application-master.ts";
 import type {
   ContainerStatusCallback,
   StartContainerRequest,
 } from "../shared/protocol/container-management.ts";
-import type { FlexRequest, ServiceProtocol } from "../shared/protocol/service.ts";
+import type { FlexRequest, ServicePlan, ServiceProtocol } from "../shared/protocol/service.ts";
 import type { ServiceView } from "../shared/service.ts";
 import { shardOf } from "../shared/shard.ts";
 import type { Yarnfile } from "../shared/yarnfile.ts";
@@ -80,12 +82,17 @@ export class ServiceMaster
   async create(
     user: string,
     yarnfile: Yarnfile,
+    submitter: Submitter,
   ): Promise<Reply<{ readonly applicationId: string | null }>> {
     const definition = defineService(yarnfile, { user, domain: domainOf(this.env) });
     if (!definition.ok) return definition;
     const submissionId = crypto.randomUUID();
     const created = this.#shell.run("createService", (nowMs) =>
-      createService(this.#service, { user, definition: definition.value, submissionId }, nowMs),
+      createService(
+        this.#service,
+        { user, submitter, definition: definition.value, submissionId },
+        nowMs,
+      ),
     );
     if (!created.ok) return created;
     const submitted = await this.#submitted();
@@ -97,11 +104,19 @@ export class ServiceMaster
     return submitted;
   }
 
-  async start(): Promise<Reply<{ readonly applicationId: string | null }>> {
+  async plan(user: string, yarnfile: Yarnfile, submitter: Submitter): Promise<Reply<ServicePlan>> {
+    const definition = defineService(yarnfile, { user, domain: domainOf(this.env) });
+    if (!definition.ok) return definition;
+    const { context, asks } = planRequest({ user, submitter, definition: definition.value });
+    const plan = await this.#resourceManager().planApplication(context, asks);
+    return plan.ok ? ok(servicePlan(definition.value, plan.value)) : plan;
+  }
+
+  async start(submitter: Submitter): Promise<Reply<{ readonly applicationId: string | null }>> {
     await this.#shell.until(() => this.#service.row?.phase !== "FINISHING", PATIENCE_MS);
     const submissionId = crypto.randomUUID();
     const started = this.#shell.run("startService", (nowMs) =>
-      startService(this.#service, submissionId, nowMs),
+      startService(this.#service, submissionId, submitter, nowMs),
     );
     return started.ok ? this.#submitted() : started;
   }

@@ -6,6 +6,7 @@ import * as z from "zod";
 import type { ApplicationAttemptId, ContainerId, NodeId } from "./ids.ts";
 import { isContainerId } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
+import type { ExecutionType } from "./protocol/application-master.ts";
 import type { Resource } from "./resource.ts";
 
 /** ContainerExitStatus: YARN's negative codes, and the two made of signals (128 + signal). */
@@ -106,6 +107,9 @@ export type Container = {
   /** The node's stay in the cluster that it was allocated in; in another one it cannot be started. */
   readonly nodeIncarnation: number;
   readonly resource: Resource;
+  /** Rises with every update of the container; a NodeManager takes no older one. */
+  readonly version: number;
+  readonly executionType: ExecutionType;
   /** Priority and allocationRequestId echo the ask: the only link between ask and grant. */
   readonly priority: number;
   readonly allocationRequestId: number;

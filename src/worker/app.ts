@@ -17,12 +17,15 @@ import { problem, STATUS, SWITCHING_PROTOCOLS } from "./problem.ts";
 import type { AppEnv, Connect, Settings } from "./protocols.ts";
 import { RegistryNet } from "./registry-net.ts";
 import { REQUEST_ID_HEADER, requestIdOf } from "./request-id.ts";
+import { applicationEndpoints } from "./routes/applications.ts";
 import { clusterEndpoints, clusterNotFound } from "./routes/cluster.ts";
 import { dnsRoutes } from "./routes/dns.ts";
 import { healthEndpoints } from "./routes/health.ts";
+import { nodeAdministrationEndpoints } from "./routes/node-administration.ts";
 import { nodeEndpoints } from "./routes/nodes.ts";
 import { registryRoutes } from "./routes/registry.ts";
 import { registryOperationEndpoints } from "./routes/registry-operations.ts";
+import { schedulerEndpoints } from "./routes/scheduler.ts";
 import { securityEndpoints } from "./routes/security.ts";
 import { serviceEndpoints } from "./routes/services.ts";
 
@@ -32,6 +35,9 @@ export const ENDPOINTS: readonly Endpoint[] = [
   ...securityEndpoints,
   ...serviceEndpoints,
   ...clusterEndpoints,
+  ...applicationEndpoints,
+  ...schedulerEndpoints,
+  ...nodeAdministrationEndpoints,
   ...nodeEndpoints,
   ...registryOperationEndpoints,
 ];
@@ -54,8 +60,10 @@ export function createApp(connect: Connect, settings: Settings): Hono<AppEnv> {
     document ??= JSON.stringify(openApiDocument());
     return c.body(document, { headers: { "Content-Type": "application/json" } });
   });
-  app.on(["POST", "PUT", "DELETE"], "/ws/v1/cluster/*", clusterNotFound);
+  // How botnets try YARN's open door, and honest clients of Hadoop too: they are told what to do.
+  app.on("POST", ["/ws/v1/cluster/apps", "/ws/v1/cluster/apps/new-application"], clusterNotFound);
   addEndpoints(app, ENDPOINTS);
+  app.on(["POST", "PUT", "DELETE"], "/ws/v1/cluster/*", clusterNotFound);
   app.route(
     "/registry/v1",
     registryRoutes((c: Context<AppEnv>) => c.var.protocols, new RegistryNet(connect, settings)),

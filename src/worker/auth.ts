@@ -9,8 +9,8 @@ import * as z from "zod";
 import { type Failure, fail, ok, type Reply } from "../shared/errors.ts";
 import { isContainerId, isNodeId } from "../shared/ids.ts";
 import { LIMITS } from "../shared/limits.ts";
-import { DEFAULT_CLUSTER, isUserName, userNameSchema } from "../shared/names.ts";
-import { tokenIssuer } from "../shared/protocol/application-client.ts";
+import { DEFAULT_CLUSTER, groupNameSchema, isUserName, userNameSchema } from "../shared/names.ts";
+import { type Submitter, tokenIssuer } from "../shared/protocol/application-client.ts";
 import { ACCESSOR_HEADER } from "../shared/registry-accessor.ts";
 import { LiveContainers } from "./live-containers.ts";
 import { problem } from "./problem.ts";
@@ -48,6 +48,8 @@ const ACCESS: readonly (readonly [methods: string, path: RegExp, access: Access]
   ["POST", /^\/ws\/v1\/security\/claim$/, "public"],
   ["POST", /^\/ws\/v1\/security\/join-tokens$/, "admin"],
   ["POST", /^\/ws\/v1\/registry-operations\/purge$/, "admin"],
+  ["POST PUT DELETE", /^\/ws\/v1\/cluster\/(?!apps\/)/, "admin"],
+  ["GET HEAD", /^\/ws\/v1\/cluster\/scheduler-conf(?:\/|$)/, "admin"],
   ["POST", /^\/ws\/v1\/registry-operations\//, "registry"],
   ["POST", /^\/ws\/v1\/node\/join$/, "node-join"],
   ["GET POST", /^\/ws\/v1\/node\//, "node"],
@@ -110,6 +112,12 @@ export function userOf(c: Context<AppEnv>): Extract<Caller, { kind: "user" }> {
   const { caller } = c.var;
   if (caller?.kind !== "user") throw new Error(`${c.req.path} was reached without a user`);
   return caller;
+}
+
+/** As whom a service is submitted. */
+export function submitterOf(c: Context<AppEnv>): Submitter {
+  const { user, groups, role } = userOf(c);
+  return { user, groups, isAdmin: role === "admin" };
 }
 
 /** The node that calls; only for handlers below paths that are for nodes. */
@@ -234,7 +242,12 @@ function readUnverified(token: string): { readonly kid: string; readonly issuer:
 }
 
 const expiry = z.number().transform((seconds) => seconds * 1_000);
-const userClaims = z.object({ sub: userNameSchema, role: z.enum(["admin", "user"]), exp: expiry });
+const userClaims = z.object({
+  sub: userNameSchema,
+  role: z.enum(["admin", "user"]),
+  groups: z.array(groupNameSchema).max(LIMITS.groupsPerUserMax).default([]),
+  exp: expiry,
+});
 const nodeClaims = z.object({ sub: z.string().refine(isNodeId) });
 /** `RegistryTokenClaims`, beside `aud`. */
 const registryClaims = z.object({
@@ -247,7 +260,8 @@ function callerOf(c: Context<AppEnv>, audience: Audience, claims: JWTPayload): R
   if (audience === "user") {
     const { success, data } = userClaims.safeParse(claims);
     if (success) {
-      return ok({ kind: "user", user: data.sub, role: data.role, expiresMs: data.exp });
+      const { sub: user, role, groups, exp: expiresMs } = data;
+      return ok({ kind: "user", user, role, groups, expiresMs });
     }
   } else if (audience === "node") {
     const { success, data } = nodeClaims.safeParse(claims);
@@ -271,7 +285,7 @@ function pseudoAuthenticated(c: Context<AppEnv>, settings: Settings): Caller | n
   if (!settings.development || user === undefined || !isUserName(user)) return null;
   const url = new URL(c.req.url);
   if (!isLoopback(url.hostname) || isFromAnotherSite(c, url.origin)) return null;
-  return { kind: "user", user, role: "user", expiresMs: null };
+  return { kind: "user", user, role: "user", groups: [], expiresMs: null };
 }
 
 /** Also stops a name that an attacker has pointed at this machine (DNS rebinding). */

@@ -5,6 +5,7 @@
 import type { RegistryNames } from "../shared/dns.ts";
 import type { Reply } from "../shared/errors.ts";
 import type { ContainerId, NodeId } from "../shared/ids.ts";
+import type { ResourceManagerAdministrationProtocol } from "../shared/protocol/administration.ts";
 import type {
   ApplicationClientProtocol,
   ClusterSecurity,
@@ -32,7 +33,9 @@ export interface NodeConnections extends LogReader {
 }
 
 export type Protocols = {
-  readonly resourceManager: ApplicationClientProtocol & ClusterSecurity;
+  readonly resourceManager: ApplicationClientProtocol &
+    ResourceManagerAdministrationProtocol &
+    ClusterSecurity;
   serviceMaster(user: string, service: string): ServiceProtocol;
   readonly nodes: NodeConnections;
   readonly registry: RegistryNames &
@@ -66,6 +69,7 @@ export type Settings = {
 export type Caller =
   | (Principal & {
       readonly kind: "user";
+      readonly groups: readonly string[];
       /** When the token ends, epoch ms; null for a pseudo-authenticated developer. */
       readonly expiresMs: number | null;
     })

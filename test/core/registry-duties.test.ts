@@ -13,7 +13,7 @@ import {
 import { flexService, stopService } from "../../src/core/service/lifecycle.ts";
 import { LIMITS } from "../../src/shared/limits.ts";
 import { harness } from "../support/harness.ts";
-import { component } from "../support/yarnfile.ts";
+import { component, SUBMITTER } from "../support/yarnfile.ts";
 
 const CONTAINER = "container_e01_1000000_0001_01_000001";
 const ATTEMPT = "appattempt_1000000_0001_000001";
@@ -110,6 +110,8 @@ describe("a user who submits", () => {
       name: "other",
       user: "ann",
       queue: "default",
+      submitter: SUBMITTER,
+      lifetimeSeconds: -1,
       applicationType: "yarn-service",
       master: "default/ann/other",
       submissionId: "other",

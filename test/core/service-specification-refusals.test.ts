@@ -469,10 +469,6 @@ const UNSUPPORTED: readonly (readonly [path: string, input: unknown])[] = [
   ["resource.profile", yarnfile({ resource: { profile: "big" } })],
   ["components[0].artifact", of({ artifact: { id: "x", type: "SERVICE" } })],
   ["components[0].configuration.files", of({ configuration: { files: [{}] } })],
-  [
-    "components[0].placement_policy",
-    of({ placement_policy: { constraints: [{ type: "AFFINITY" }] } }),
-  ],
   ["components[0].run_privileged_container", of({ run_privileged_container: true })],
   ["components[0].decommissioned_instances", of({ decommissioned_instances: ["hello-0"] })],
   ["components[0].readiness_check.artifact", of({ readiness_check: { artifact: { id: "x" } } })],

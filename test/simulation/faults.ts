@@ -41,6 +41,7 @@ const BLOWS: readonly Blow[] = [
   changeHealth,
   leapClock,
   killApplication,
+  decommission,
   bindRecord,
   bindRecord,
 ];
@@ -142,6 +143,18 @@ function killApplication({ resourceManager, users, world }: Cluster): void {
   const master = resourceManager.core.applications.get(applicationId)?.master ?? "";
   users.get(master)?.killed();
   resourceManager.forceKillApplication(applicationId);
+}
+
+/** An operator sends a node away, and takes it back after a while. */
+function decommission({ machines, resourceManager, world }: Cluster): void {
+  const { nodeId } = world.random.pick(machines);
+  if (!resourceManager.core.nodes.get(nodeId)) return;
+  const timeoutSeconds = world.random.pick([0, 5, 60, null]);
+  world.note(`${nodeId} is decommissioned within ${timeoutSeconds ?? "any number of"} s`);
+  resourceManager.decommissionNode(nodeId, timeoutSeconds);
+  world.after(world.random.skewed(1_000, 90_000), `${nodeId} is taken back`, () =>
+    resourceManager.recommissionNode(nodeId),
+  );
 }
 
 /** Somebody binds a record to the life of a container, an attempt or an application. */

@@ -84,7 +84,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "an application ends without its containers",
-    foundBy: ["OWNER", "REST"],
+    foundBy: ["OWNER", "PURGED", "REST"],
     cluster(cluster) {
       cluster.endApplication = (application, end, nowMs) => {
         cluster.scheduler.removeApplication(application.attemptId);

@@ -12,17 +12,23 @@ import {
 import { ALLOCATION_EXPIRY_MS, Cluster } from "../../src/core/cluster/cluster.ts";
 import {
   cleanupsSent,
-  expireAllocations,
   nextExpiryMs,
   reportNodes,
+  settleNode,
+  shutdownOrders,
   unsentCleanups,
 } from "../../src/core/cluster/node.ts";
+import {
+  decommissionNodes,
+  recommissionNodes,
+} from "../../src/core/cluster/node-administration.ts";
 import {
   endsPurged,
   endsToPurge,
   homesMade,
   usersWithoutHome,
 } from "../../src/core/cluster/registry-duties.ts";
+import { nextClusterDeadlineMs, settleCluster } from "../../src/core/cluster/settle.ts";
 import { ok, type Reply } from "../../src/shared/errors.ts";
 import type {
   ApplicationSubmissionContext,
@@ -34,12 +40,17 @@ import type {
   FinishApplicationMasterRequest,
 } from "../../src/shared/protocol/application-master.ts";
 import type { YarnEnd } from "../../src/shared/protocol/registry-operations.ts";
-import type { CleanupOrder, TrackerReport } from "../../src/shared/protocol/resource-tracker.ts";
+import type {
+  CleanupOrder,
+  ShutdownOrder,
+  TrackerReport,
+} from "../../src/shared/protocol/resource-tracker.ts";
 import { DurableObject } from "./durable-object.ts";
 import type { Peers } from "./peers.ts";
 import type { SimulatedRegistry } from "./registry.ts";
 
 const WAKE_AGAIN_MS = 2_000;
+const SHUTDOWN_AGAIN_MS = 30_000;
 
 type Work =
   | { readonly key: string; readonly type: "wake"; readonly attemptId: string }
@@ -48,6 +59,12 @@ type Work =
       readonly type: "cleanup";
       readonly shard: string;
       readonly orders: readonly CleanupOrder[];
+    }
+  | {
+      readonly key: string;
+      readonly type: "shutdown";
+      readonly shard: string;
+      readonly orders: readonly ShutdownOrder[];
     }
   | { readonly key: string; readonly type: "purge"; readonly ended: readonly YarnEnd[] }
   | { readonly key: string; readonly type: "homes"; readonly users: readonly string[] };
@@ -68,22 +85,26 @@ export class SimulatedResourceManager extends DurableObject<Cluster, Work> {
   }
 
   protected override settle(nowMs: number): void {
-    expireAllocations(this.core, nowMs);
+    settleCluster(this.core, nowMs);
   }
 
   protected override nextDeadlineMs(): number | null {
-    return nextExpiryMs(this.core);
+    return nextClusterDeadlineMs(this.core);
   }
 
   override digest(core: Cluster): string {
     const nodes = [...core.nodes.values()]
       .map(({ facts }) => facts.nodeId)
       .sort()
-      .map((nodeId) => core.scheduler.nodeUsage(nodeId));
+      // Reservations are made anew after a restart.
+      .map((nodeId) => ({ ...core.scheduler.nodeUsage(nodeId), reserved: null }));
     const attempts = [...core.applications.values()]
       .map(({ attemptId }) => attemptId)
       .sort()
-      .map((attemptId) => [core.scheduler.attemptUsage(attemptId), core.scheduler.asks(attemptId)]);
+      .map((attemptId) => [
+        { ...core.scheduler.attemptUsage(attemptId), reserved: null },
+        core.scheduler.asks(attemptId),
+      ]);
     const cleanups = [...unsentCleanups(core).values()].flat().map((order) => order.containerId);
     const news = [...core.attemptsWithNews()].sort();
     const duties = [endsToPurge(core), [...usersWithoutHome(core)].sort()];
@@ -112,24 +133,40 @@ export class SimulatedResourceManager extends DurableObject<Cluster, Work> {
     );
     if (!reply.ok) return reply;
     const expiresMs = this.world.nowMs + ALLOCATION_EXPIRY_MS;
-    const { allocated, ...rest } = reply.value;
+    const { allocated, updated: _, ...rest } = reply.value;
     const containers = allocated.map((row) => ({
       containerId: row.containerId,
       attemptId,
       nodeId: row.nodeId,
       nodeIncarnation: row.nodeIncarnation,
       resource: row.resource,
+      version: row.version,
+      executionType: row.executionType,
       priority: row.priority,
       allocationRequestId: row.allocationRequestId,
       token: `${row.containerId} ${row.nodeId} ${expiresMs}`,
     }));
-    return ok({ ...rest, allocated: containers });
+    return ok({ ...rest, allocated: containers, updated: [] });
   }
 
   finishApplicationMaster(attemptId: string, request: FinishApplicationMasterRequest) {
     return this.run("finishApplicationMaster", (nowMs) =>
       finishApplicationMaster(this.core, attemptId, request, nowMs),
     );
+  }
+
+  decommissionNode(nodeId: string, timeoutSeconds: number | null) {
+    return this.run("decommissionNode", (nowMs) => {
+      decommissionNodes(this.core, [nodeId], timeoutSeconds, nowMs);
+      settleNode(this.core, nodeId, nowMs);
+    });
+  }
+
+  recommissionNode(nodeId: string) {
+    return this.run("recommissionNode", (nowMs) => {
+      recommissionNodes(this.core, [nodeId]);
+      settleNode(this.core, nodeId, nowMs);
+    });
   }
 
   reportNodes(report: TrackerReport) {
@@ -150,6 +187,9 @@ export class SimulatedResourceManager extends DurableObject<Cluster, Work> {
     for (const [shard, orders] of unsentCleanups(this.core)) {
       work.push({ key: `cleanup ${shard}`, type: "cleanup", shard, orders });
     }
+    for (const [shard, orders] of shutdownOrders(this.core)) {
+      work.push({ key: `shutdown ${shard}`, type: "shutdown", shard, orders });
+    }
     const ended = endsToPurge(this.core);
     if (ended.length > 0) work.push({ key: "purge", type: "purge", ended });
     const users = usersWithoutHome(this.core);
@@ -164,6 +204,9 @@ export class SimulatedResourceManager extends DurableObject<Cluster, Work> {
         break;
       case "cleanup":
         this.#cleanUp(work.shard, work.orders, settled);
+        break;
+      case "shutdown":
+        this.#shutDown(work.shard, work.orders, settled);
         break;
       case "purge":
         this.#tellRegistry(settled, {
@@ -219,6 +262,22 @@ export class SimulatedResourceManager extends DurableObject<Cluster, Work> {
         this.run("cleanupsSent", (nowMs) => cleanupsSent(this.core, orders, gone, nowMs));
         settled(0);
       },
+      failed: () => settled(null),
+    });
+  }
+
+  #shutDown(shard: string, orders: readonly ShutdownOrder[], settled: Settled): void {
+    const tracker = this.peers?.tracker(shard);
+    if (!tracker) {
+      settled(null);
+      return;
+    }
+    this.network.call({
+      from: this,
+      to: tracker,
+      what: `rm -> ${tracker.name} shutdownNodes`,
+      request: () => tracker.shutdownNodes(orders),
+      reply: () => settled(SHUTDOWN_AGAIN_MS),
       failed: () => settled(null),
     });
   }

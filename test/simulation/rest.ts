@@ -119,7 +119,13 @@ function checkRun(cluster: Cluster, { core, name }: SimulatedServiceMaster, row:
       const free = subtractResource(facts.capability, used);
       return nodeState === "RUNNING" && fitsIn(definition.resource, free);
     });
-    check(roomy === undefined, "PLACED", () => `${state()}; ${roomy?.facts.nodeId} has room`);
+    check(
+      roomy === undefined,
+      "PLACED",
+      () =>
+        `${state()}; ${roomy?.facts.nodeId} has room; the scheduler says: ` +
+        `${books.scheduler.pending(row.attemptId ?? "").map(({ reason }) => reason)}`,
+    );
   });
 }
 

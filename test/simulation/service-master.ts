@@ -25,6 +25,7 @@ import type { StartContainerRequest } from "../../src/shared/protocol/container-
 import type { FlexRequest } from "../../src/shared/protocol/service.ts";
 import type { ServiceDefinition } from "../../src/shared/service.ts";
 import { shardOf } from "../../src/shared/shard.ts";
+import { SUBMITTER } from "../support/yarnfile.ts";
 import { DurableObject } from "./durable-object.ts";
 import type { Call } from "./network.ts";
 import type { Peers } from "./peers.ts";
@@ -74,12 +75,14 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
 
   createService(user: string, definition: ServiceDefinition, submissionId: string) {
     return this.run("createService", (nowMs) =>
-      createService(this.core, { user, definition, submissionId }, nowMs),
+      createService(this.core, { user, submitter: SUBMITTER, definition, submissionId }, nowMs),
     );
   }
 
   startService(submissionId: string) {
-    return this.run("startService", (nowMs) => startService(this.core, submissionId, nowMs));
+    return this.run("startService", (nowMs) =>
+      startService(this.core, submissionId, SUBMITTER, nowMs),
+    );
   }
 
   stopService() {

@@ -22,6 +22,7 @@ import { formatTable, oneLine, styleOfState } from "../output.ts";
 import { formatTime } from "../progress.ts";
 import type { Registrar, Session } from "../session.ts";
 import { readSecretFile } from "../settings.ts";
+import { registerNodeAdministration } from "./node-administration.ts";
 
 /** What the agent is given, and what it gives back: src/agent/main.ts. */
 export type NodeManagerOptions = {
@@ -70,6 +71,7 @@ export function registerNode(registrar: Registrar, startNodeManager: StartNodeMa
   registerStart(registrar, group, startNodeManager);
   registerList(registrar, group);
   registerJoinToken(registrar, group);
+  registerNodeAdministration(registrar, group);
 }
 
 function registerStart(registrar: Registrar, group: Command, start: StartNodeManager): void {
@@ -184,7 +186,17 @@ function registerList(registrar: Registrar, group: Command): void {
       if (output.quiet) return nodes.map(({ id }) => id).join("\n");
       if (nodes.length === 0) return "no nodes; `selvedge node token` says how one joins";
       const table = formatTable(
-        ["NODE", "STATE", "RACK", "CONTAINERS", "MEMORY MB", "VCORES", "LABELS", "VERSION"],
+        [
+          "NODE",
+          "STATE",
+          "RACK",
+          "CONTAINERS",
+          "MEMORY MB",
+          "VCORES",
+          "RESERVED MB",
+          "LABELS",
+          "VERSION",
+        ],
         nodes.map((node) => [
           node.id,
           output.paint(styleOfState(node.state), node.state),
@@ -192,6 +204,7 @@ function registerList(registrar: Registrar, group: Command): void {
           String(node.numContainers),
           `${node.usedMemoryMB}/${node.usedMemoryMB + node.availMemoryMB}`,
           `${node.usedVirtualCores}/${node.usedVirtualCores + node.availableVirtualCores}`,
+          String(node.reservedMemoryMB ?? 0),
           (node.nodeLabels ?? []).join(","),
           node.version,
         ]),

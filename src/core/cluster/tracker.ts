@@ -24,7 +24,7 @@ import type {
 } from "../../shared/protocol/resource-tracker.ts";
 import { type Change, Index, Table } from "../table.ts";
 import { guard } from "../transitions.ts";
-import type { Exit } from "./cluster.ts";
+import type { Exit } from "./rows.ts";
 import { PRESENCE_TRANSITIONS } from "./transitions.ts";
 
 /** The peer name of the ResourceManager; all others are masters. */

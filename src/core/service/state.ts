@@ -4,7 +4,7 @@
  */
 import type { RegistryCredential } from "../../shared/container.ts";
 import type { ContainerId, NodeId } from "../../shared/ids.ts";
-import type { ServiceEntry } from "../../shared/protocol/application-client.ts";
+import type { ServiceEntry, Submitter } from "../../shared/protocol/application-client.ts";
 import type { FinalStatus, PendingRequest } from "../../shared/protocol/application-master.ts";
 import type { PublicationNumber } from "../../shared/protocol/registry-operations.ts";
 import type { ServiceEvent } from "../../shared/protocol/service.ts";
@@ -25,6 +25,8 @@ export type Phase = "STOPPED" | "SUBMITTING" | "RUNNING" | "FINISHING" | "DESTRO
 export type ServiceRow = {
   readonly key: "service";
   readonly user: string;
+  /** Who asked for the present or last run. */
+  readonly submitter: Submitter;
   readonly definition: ServiceDefinition;
   readonly phase: Phase;
   /** How the last run ended, while it is not running. */

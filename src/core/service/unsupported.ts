@@ -23,7 +23,6 @@ export function checkUnsupportedInComponent(component: YarnfileComponent, path: 
     [`${path}.artifact`]: component.artifact,
     [`${path}.resource.profile`]: component.resource?.profile,
     [`${path}.configuration.files`]: component.configuration?.files,
-    [`${path}.placement_policy`]: component.placement_policy,
     [`${path}.run_privileged_container`]: component.run_privileged_container,
     [`${path}.decommissioned_instances`]: component.decommissioned_instances,
     [`${path}.readiness_check.artifact`]: component.readiness_check?.artifact,
