@@ -24,7 +24,9 @@ export default defineConfig({
           name: "unit",
           environment: "node",
           testTimeout: BUSY_MACHINE_TIMEOUT_MS,
-          include: ["test/{core,worker,client,agent,cli,architecture,simulation}/**/*.test.ts"],
+          include: [
+            "test/{core,worker,client,agent,cli,architecture,simulation,linearizability}/**/*.test.ts",
+          ],
         },
       },
       {

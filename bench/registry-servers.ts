@@ -4,7 +4,7 @@
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -12,11 +12,10 @@ import { setTimeout as delay } from "node:timers/promises";
 import { bundleWorker } from "../scripts/bundle-worker.ts";
 import { freePort, startWorker } from "../scripts/local-cluster.ts";
 import { readWorkerSettings } from "../scripts/wrangler-config.ts";
+import { cpuSecondsOf, rssMbOf } from "./process-usage.ts";
 
 const HOST = "127.0.0.1";
 const START_MAX_MS = 60_000;
-/** Linux's USER_HZ, in which /proc tells CPU time. */
-const TICKS_PER_SECOND = 100;
 
 export type ServerKind = "workerd" | "miniflare";
 
@@ -28,6 +27,8 @@ export type Server = {
   readonly claimCode: string;
   /** CPU time of the server's process until now. */
   cpuSeconds(): number;
+  /** Memory of the server's process now. */
+  rssMb(): number;
   /** Ends the server and deletes all it has stored. */
   dispose(): Promise<void>;
 };
@@ -47,6 +48,7 @@ async function startMiniflare(claimCode: string): Promise<Server> {
       helloPort: null,
       claimCode,
       cpuSeconds: () => cpuSecondsOf(worker.workerdPid()),
+      rssMb: () => rssMbOf(worker.workerdPid()),
       async dispose() {
         await worker.dispose();
         rmSync(home, { recursive: true, force: true });
@@ -90,8 +92,8 @@ async function startBare(claimCode: string): Promise<Server> {
     throw new Error(`workerd did not start: ${said}`);
   }
   const pid = child.pid ?? 0;
-  const cpuSeconds = () => cpuSecondsOf(pid);
-  return { kind: "workerd", port, helloPort, claimCode, cpuSeconds, dispose };
+  const usage = { cpuSeconds: () => cpuSecondsOf(pid), rssMb: () => rssMbOf(pid) };
+  return { kind: "workerd", port, helloPort, claimCode, ...usage, dispose };
 }
 
 /** What scripts/worker-process.ts tells Miniflare, in workerd's own words. */
@@ -142,16 +144,8 @@ async function isAnswering(port: number): Promise<boolean> {
   }
 }
 
-async function anyPort(): Promise<number> {
+export async function anyPort(): Promise<number> {
   const port = await freePort(HOST);
   if (port === undefined) throw new Error(`${HOST} has no free port.`);
   return port;
-}
-
-function cpuSecondsOf(pid: number): number {
-  const [user, system] =
-    /^\d+ \(.*\) \S(?: \S+){10} (\d+) (\d+)/
-      .exec(readFileSync(`/proc/${pid}/stat`, "utf8"))
-      ?.slice(1) ?? [];
-  return (Number(user) + Number(system)) / TICKS_PER_SECOND;
 }

@@ -77,7 +77,8 @@ export async function prepareContainer(
   localized: Readonly<Record<string, string>>,
   before?: ContainerLaunchContext,
 ): Promise<Preparation> {
-  const { nodeId, ips, httpPort, home, executors, applications, ports, store } = services;
+  const { nodeId, clusterUrl, ips, httpPort, home, executors, applications, ports, store } =
+    services;
   const { containerId, user } = place;
   const { workDirectory, logDirectories } = directoriesOf(services, place);
   const applicationId = applicationOfContainer(containerId);
@@ -91,13 +92,23 @@ export async function prepareContainer(
       ...{ workDirectory, logDirectories },
     };
     const resolved = resolveLaunch(launch, {
-      ...{ containerId, nodeId, user, ips, workDirectory, logDirectories, localDirectories },
+      ...{
+        containerId,
+        nodeId,
+        clusterUrl,
+        user,
+        ips,
+        workDirectory,
+        logDirectories,
+        localDirectories,
+      },
       userDirectories: home.userDirectories(user),
       nodeHttpPort: httpPort,
       ...(launch.credentials ? { credentialsFile: join(workDirectory, CREDENTIALS_FILE) } : {}),
       agentVariables: await applications.containerStarts(container, launch),
       ports: { ...place.ports, ...allocated },
-      agentEnvironment: process.env,
+      // An image has its own PATH and the like.
+      agentEnvironment: launch.runtime?.type === "docker" ? {} : process.env,
     });
     if (!resolved.ok) throw new LaunchFailure(EXIT.INVALID, resolved.error.message);
     const { shell } = executors[launch.runtime?.type ?? "process"] ?? executors.process;

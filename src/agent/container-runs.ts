@@ -227,15 +227,18 @@ export class ContainerRuns {
   }
 
   async #describe(exitCode: number | undefined): Promise<ContainerEnd> {
-    const { containerId, services, record } = this.#state;
-    const { cgroup, resource } = record;
+    const { containerId, services, record, executor } = this.#state;
+    const { cgroup, resource, run } = record;
     if (exitCode === undefined) {
       const diagnostics =
         `Container ${containerId} ended while the agent was away, and its exit code ` +
         "was not found.";
       return { exitStatus: EXIT.LOST, diagnostics };
     }
-    if (exitCode !== 0 && cgroup && oomKills(cgroup) > 0) {
+    const isMemoryKill =
+      (cgroup !== undefined && oomKills(cgroup) > 0) ||
+      executor.wasMemoryKill?.({ containerId, run });
+    if (exitCode !== 0 && isMemoryKill) {
       const diagnostics = describeMemoryKill(containerId, resource.memoryMb);
       return { exitStatus: EXIT.KILLED_EXCEEDED_PMEM, diagnostics };
     }

@@ -71,6 +71,9 @@ export interface ContainerExecutor {
   /** What is known of a run's end at this moment; undefined as long as nothing is. */
   exitCodeOf(run: ContainerRun): number | undefined;
 
+  /** Whether a run that has ended was killed for its memory, where only the executor can tell. */
+  wasMemoryKill?(run: ContainerRun): boolean;
+
   /** To all of the container's processes; nothing happens when they are gone. */
   signal(process: ContainerProcess, signal: ContainerSignal): void;
 

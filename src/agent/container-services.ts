@@ -13,6 +13,8 @@ import type { TokenVerifier } from "./token-verifier.ts";
 
 export type ContainerServices = {
   readonly nodeId: NodeId;
+  /** The cluster's, without a slash at its end. */
+  readonly clusterUrl: string;
   readonly host: string;
   readonly ips: readonly string[];
   /** TCP port of the NodeManager's own web service; 0 when it has none. */

@@ -10,6 +10,8 @@ import { applicationOfContainer, type ContainerId, type NodeId } from "../shared
 export type ContainerPlace = {
   readonly containerId: ContainerId;
   readonly nodeId: NodeId;
+  /** Of the control plane, with the cluster's path prefix if it has one. */
+  readonly clusterUrl: string;
   readonly user: string;
   readonly ips: readonly string[];
   readonly workDirectory: string;
@@ -45,7 +47,7 @@ export function resolveLaunch(
   launch: ContainerLaunchContext,
   place: ContainerPlace,
 ): Reply<ResolvedLaunch> {
-  const framework = frameworkEnvironment(place);
+  const framework = frameworkEnvironment(launch, place);
   const environment: Record<string, string> = {
     ...whitelisted(place.agentEnvironment),
     ...launch.environment,
@@ -63,7 +65,7 @@ export function resolveLaunch(
   }
   const { readinessCheck } = launch;
   return ok({
-    environment,
+    environment: { ...environment, ...secretEnvironment(launch) },
     command: launch.commands.map(resolve).join(" && "),
     readinessCheck: {
       ...readinessCheck,
@@ -73,7 +75,15 @@ export function resolveLaunch(
   });
 }
 
-function frameworkEnvironment(place: ContainerPlace): Record<string, string> {
+/** Exported, and never written into a command, whose text everybody on the machine can see. */
+function secretEnvironment({ registry }: ContainerLaunchContext): Record<string, string> {
+  return registry ? { SELVEDGE_REGISTRY_TOKEN: registry.token } : {};
+}
+
+function frameworkEnvironment(
+  { registry }: ContainerLaunchContext,
+  place: ContainerPlace,
+): Record<string, string> {
   const portStart = place.nodeId.lastIndexOf(":");
   const environment: Record<string, string> = {
     CONTAINER_ID: place.containerId,
@@ -91,6 +101,8 @@ function frameworkEnvironment(place: ContainerPlace): Record<string, string> {
     HOME: place.workDirectory,
     PWD: place.workDirectory,
     ...place.agentVariables,
+    SELVEDGE_REGISTRY_URL: place.clusterUrl,
+    ...(registry ? { SELVEDGE_REGISTRY_PATH: registry.path } : {}),
   };
   if (place.credentialsFile !== undefined) {
     environment["HADOOP_TOKEN_FILE_LOCATION"] = place.credentialsFile;

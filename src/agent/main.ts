@@ -3,6 +3,7 @@
  * calls it (`selvedge node start`) decides when to close it. Stopping the agent leaves its
  * containers running unless it is told otherwise.
  */
+import { join } from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
 import { EXIT } from "../shared/container.ts";
 import type { Failure, Reply } from "../shared/errors.ts";
@@ -16,6 +17,8 @@ import { Cgroups } from "./cgroups.ts";
 import { ContainerLauncher } from "./container-launcher.ts";
 import type { ContainerExecutors } from "./container-runtime.ts";
 import { ContainersMonitor, type MonitorOptions } from "./containers-monitor.ts";
+import { DeviceService } from "./device-service.ts";
+import { discoverDevices } from "./devices.ts";
 import { NewerFormatError } from "./durable-files.ts";
 import { type ExecutorsOptions, openExecutors } from "./executors.ts";
 import { findCredential, joinCluster } from "./join.ts";
@@ -70,7 +73,9 @@ export type StartNodeManagerOptions = {
   readonly executors?: Omit<ContainerExecutors, "process">;
   /** As whom containers run, with which limits, in which images; left out: as the agent, in none. */
   readonly confinement?: Pick<ExecutorsOptions, "users" | "rlimits" | "docker">;
-  /** Auxiliary services, log aggregation, devices. */
+  /** Says which GPUs and other devices the machine has; without it NVIDIA's are looked for. */
+  readonly deviceScript?: string;
+  /** Auxiliary services, log aggregation and the like, beside the node's own. */
   readonly applicationServices?: readonly ApplicationService[];
   readonly logAggregation?: Pick<LogAggregationOptions, "rollIntervalMs">;
   /** Limits of the disks, and the operator's scripts. */
@@ -160,11 +165,25 @@ async function start(
   const log = options.log ?? createLog();
   const credential = await obtainCredential(options, home);
   const cgroups = options.cgroups === false ? undefined : Cgroups.detect(nodeId);
-  const facts = nodeFacts(options);
+  const devices = await DeviceService.open({
+    devices: unwrap(await discoverDevices(options.deviceScript)),
+    directory: join(home.state, "devices"),
+    resourceOf: (containerId) =>
+      nodeManager.containers.find((container) => container.containerId === containerId)?.record
+        .resource,
+    log,
+  });
+  const facts = nodeFacts(options, devices.counts);
   const bootId = options.bootId ?? readBootId();
   const confined =
     options.confinement &&
-    unwrap(await openExecutors({ ...options.confinement, nodeId, home, bootId, log }));
+    unwrap(
+      await openExecutors({
+        ...options.confinement,
+        ...{ nodeId, home, bootId, log },
+        devicesOf: (containerId) => devices.pathsOf(containerId),
+      }),
+    );
   let presentCredential = credential;
   const localization = new ResourceLocalizationService({
     readerGroup: confined?.users && groupOf(confined.users),
@@ -194,6 +213,7 @@ async function start(
   const nodeManager = new NodeManager({
     facts,
     applicationServices: [
+      devices,
       ...nodeServices.applicationServices,
       ...(options.applicationServices ?? []),
       logAggregation,
@@ -202,6 +222,7 @@ async function start(
     onQuery: options.onQuery ?? ((query) => nodeServices.answer(query)),
     services: {
       nodeId,
+      clusterUrl: url,
       host: facts.host,
       ips: detectIps(nodeId),
       home,
@@ -330,12 +351,17 @@ function groupOf(users: OsUsers): (user: string) => number | undefined {
   };
 }
 
-function nodeFacts(options: StartNodeManagerOptions): NodeFacts {
+function nodeFacts(
+  options: StartNodeManagerOptions,
+  devices: Readonly<Record<string, number>>,
+): NodeFacts {
+  const capability = options.capability ?? detectCapability();
+  const extra = { ...devices, ...capability.extra };
   return {
     nodeId: options.nodeId,
     host: hostOf(options.nodeId),
     rack: options.rack ?? "/default-rack",
-    capability: options.capability ?? detectCapability(),
+    capability: Object.keys(extra).length > 0 ? { ...capability, extra } : capability,
     labels: [...(options.labels ?? [])],
     attributes: { ...options.attributes },
     agentVersion: packageJson.version,

@@ -78,6 +78,7 @@ const launchSchema: z.ZodType<ContainerLaunchContext> = z.object({
   retry: retrySchema.optional(),
   runtime: runtimeSchema.optional(),
   version: z.int().min(1).optional(),
+  registry: z.object({ path: z.string(), token: z.string() }).optional(),
 });
 
 const desiredSchema = z.discriminatedUnion("state", [

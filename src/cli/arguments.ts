@@ -47,6 +47,13 @@ export function parseFlex(text: string): FlexRequest {
   return { component, count: number };
 }
 
+/** `a,b` */
+export function commaList(text: string): readonly string[] {
+  const words = text.split(",").map((word) => word.trim());
+  if (words.every((word) => word !== "")) return words;
+  throw new InvalidArgumentError("Wanted are words separated by commas, such as a,b.");
+}
+
 /** Collects a repeatable `name=value` option into one record. */
 export function nameAndValue(text: string, earlier: Readonly<Record<string, string>> = {}) {
   const at = text.indexOf("=");

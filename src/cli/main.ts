@@ -11,6 +11,7 @@ import { registerLogin } from "./commands/login.ts";
 import { registerAllLogs } from "./commands/logs.ts";
 import { registerNode, type StartNodeManager } from "./commands/node.ts";
 import { registerPackage } from "./commands/package.ts";
+import { registerQueue } from "./commands/queue.ts";
 import { registerRegistry } from "./commands/registry.ts";
 import { registerService } from "./commands/service.ts";
 import { registerToken } from "./commands/token.ts";
@@ -51,6 +52,7 @@ export async function main(
   registerAllLogs(registrar);
   registerPackage(registrar);
   registerNode(registrar, programs.startNodeManager);
+  registerQueue(registrar);
   registerRegistry(registrar);
   registerDns(registrar);
   registerLogin(registrar);

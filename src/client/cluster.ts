@@ -39,6 +39,7 @@ export type NodeView = {
   readonly availMemoryMB: number;
   readonly usedVirtualCores: number;
   readonly availableVirtualCores: number;
+  readonly reservedMemoryMB?: number;
   readonly nodeLabels?: readonly string[];
 };
 

@@ -1,8 +1,8 @@
 /**
  * RegistryOperations (seed 000 "Registry Operations") under Java's names. Anybody reads, over the
- * read-only REST, whose answers may be as old as the cluster's Cache-Control says, about a second.
- * Writers show who they are by the token of the connection, or by accessors. Every call is one
- * request.
+ * read-only REST, whose answers may be as old as the cluster's Cache-Control says, about a second;
+ * but a client sees what it has written itself. Writers show who they are by the token of the
+ * connection, or by accessors. Every call is one request.
  */
 import type {
   AclGrant,
@@ -34,6 +34,16 @@ export type BindOptions = {
   readonly ifVersion?: RecordCondition;
 };
 
+export type ReadOptions = {
+  /** Read anew each time, where an answer of the last second would do. */
+  readonly fresh?: boolean;
+  /** Told of a path below `/net` whose cluster cannot be asked: the answer is its last one. */
+  readonly onStale?: (path: string) => void;
+};
+
+/** The oldest answer that any cluster gives, with room for the way. */
+const ANSWER_AGE_MS_MAX = 3_000;
+
 /** What `transact` does, in this order; the flags are false when not said. */
 export type RegistryOperationInput =
   | { readonly op: "mknode"; readonly path: string; readonly createParents?: boolean }
@@ -55,16 +65,29 @@ export type RegistryOperationInput =
  * Failures are `ProblemError`s; `failure.reason` is the name of Java's exception, such as
  * `PathNotFoundException`.
  */
-export function registryClient(http: Http) {
+export function registryClient(http: Http, { fresh = false, onStale }: ReadOptions = {}) {
+  let wroteMs = Number.NEGATIVE_INFINITY;
   const accessors = new Map<string, RegistryAccessor>();
   const write = <T>(operation: string, body: unknown): Promise<T> => {
     const held = [...accessors.values()].map(({ id, password }) => `${id}:${password}`);
     const headers: Record<string, string> =
       held.length === 0 ? {} : { [ACCESSOR_HEADER]: held.join(", ") };
-    return http.request<T>("POST", `/ws/v1/registry-operations/${operation}`, body, headers);
+    // Also of a write that failed: it may have been done.
+    const wrote = () => {
+      wroteMs = performance.now();
+    };
+    return http
+      .request<T>("POST", `/ws/v1/registry-operations/${operation}`, body, headers)
+      .finally(wrote);
   };
-  const view = async (path: string) =>
-    http.request<RegistryNodeDocument>("GET", registryUrlPath(path));
+  const view = async (path: string) => {
+    const isFresh = fresh || performance.now() - wroteMs < ANSWER_AGE_MS_MAX;
+    const headers = isFresh ? { "cache-control": "no-cache" } : undefined;
+    const url = registryUrlPath(path);
+    const node = await http.request<RegistryNodeDocument>("GET", url, undefined, headers);
+    if (node.stale) onStale?.(node.path);
+    return node;
+  };
   return {
     /** Record, status and children of one path. */
     view,

@@ -3,7 +3,7 @@
  * escaped here; everything else is the cluster's to check.
  */
 import type { ReadLogResponse } from "../shared/protocol/container-management.ts";
-import type { FlexRequest, ServiceEvent } from "../shared/protocol/service.ts";
+import type { FlexRequest, ServiceEvent, ServicePlan } from "../shared/protocol/service.ts";
 import type { ServiceView } from "../shared/service.ts";
 import type { Http, TextBody } from "./http.ts";
 
@@ -64,6 +64,8 @@ export function servicesClient(http: Http, user?: string) {
   return {
     /** The Yarnfile's text as it stands, JSON or YAML. */
     create: (yarnfile: TextBody) => http.request<ServiceStatus>("POST", path(""), yarnfile),
+    /** A dry run: nothing is changed. */
+    plan: (yarnfile: TextBody) => http.request<ServicePlan>("POST", path("/plan"), yarnfile),
     list: (filter: ServiceFilter = {}) =>
       http.request<readonly ServiceSummary[]>("GET", path("", filter)),
     get: (name: string) => http.request<ServiceView>("GET", path(of(name))),

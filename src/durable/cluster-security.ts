@@ -9,7 +9,7 @@
  */
 import { calculateJwkThumbprint, importJWK, type JWTPayload, SignJWT } from "jose";
 import { assert, fail, ok, type Reply } from "../shared/errors.ts";
-import { isNodeId, type NodeId } from "../shared/ids.ts";
+import { type ContainerId, isNodeId, type NodeId } from "../shared/ids.ts";
 import { DEFAULT_CLUSTER, isUserName } from "../shared/names.ts";
 import {
   type ClusterSecurity,
@@ -19,6 +19,7 @@ import {
   TOKEN_LIFETIME_SECONDS_MAX,
   tokenIssuer,
 } from "../shared/protocol/application-client.ts";
+import type { RegistryTokenClaims } from "../shared/protocol/registry-operations.ts";
 import type { ContainerTokenClaims, VerificationKey } from "../shared/protocol/resource-tracker.ts";
 import { SecurityStore } from "./store/security-store.ts";
 
@@ -34,6 +35,8 @@ const CODE_LENGTH = 20;
 
 /** Nodes have no way to renew their credential: it lasts as long as any token may. */
 const NODE_CREDENTIAL_LIFETIME_SECONDS = TOKEN_LIFETIME_SECONDS_MAX;
+/** Nor have containers; theirs ends with the container, which the ResourceManager is asked about. */
+const REGISTRY_CREDENTIAL_LIFETIME_SECONDS = TOKEN_LIFETIME_SECONDS_MAX;
 
 export type ClusterKeysOptions = {
   readonly cluster: string;
@@ -45,7 +48,7 @@ export type ClusterKeysOptions = {
 /** What a ContainerToken is signed for. */
 export type ContainerGrant = Pick<
   ContainerTokenClaims,
-  "containerId" | "nodeId" | "user" | "resource"
+  "containerId" | "nodeId" | "user" | "resource" | "version"
 >;
 
 type PrivateJwk = Omit<VerificationKey, "kid"> & { readonly d: string };
@@ -171,15 +174,22 @@ export class ClusterKeys implements ClusterSecurity {
   ): Promise<string[]> {
     const signing = await this.#signingKey();
     return Promise.all(
-      containers.map(async ({ containerId, nodeId, user, resource }) => {
-        const claims = { aud: "container", containerId, nodeId, user, resource };
+      containers.map(async ({ containerId, nodeId, user, resource, version }) => {
+        const claims = { aud: "container", containerId, nodeId, user, resource, version };
         return (await this.#signWith(signing, claims, lifetimeSeconds)).token;
       }),
     );
   }
 
-  #signUser({ user, role }: Principal, lifetimeSeconds: number) {
-    return this.#sign({ aud: "user", sub: user, role, jti: crypto.randomUUID() }, lifetimeSeconds);
+  /** A container's registry credential, for writes below `path`. */
+  async signRegistryToken(containerId: ContainerId, path: string): Promise<string> {
+    const claims: RegistryTokenClaims = { aud: "registry", sub: containerId, path };
+    return (await this.#sign(claims, REGISTRY_CREDENTIAL_LIFETIME_SECONDS)).token;
+  }
+
+  #signUser({ user, role, groups = [] }: Principal, lifetimeSeconds: number) {
+    const claims = { aud: "user", sub: user, role, jti: crypto.randomUUID() };
+    return this.#sign(groups.length > 0 ? { ...claims, groups } : claims, lifetimeSeconds);
   }
 
   async #sign(claims: JWTPayload, lifetimeSeconds: number) {

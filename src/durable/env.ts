@@ -25,6 +25,14 @@ export type Env = {
   readonly SELVEDGE_SYSTEM_ACCOUNTS?: string;
   /** "authenticated": reading the registry over HTTP needs a user's token; else anybody reads. */
   readonly SELVEDGE_REGISTRY_READERS?: string;
+  /** "false": the ResourceManager does nothing for the registry (`hadoop.registry.rm.enabled`): no
+   * record is purged at an end, no home is made, no container gets a credential. */
+  readonly SELVEDGE_REGISTRY_RM_ENABLED?: string;
+  /** Registries of other deployments, shown below `/net`: `name=URL`, separated by commas. */
+  readonly SELVEDGE_NET?: string;
+  /** Where `install.sh` gets the command, and what its SHA-256 is. */
+  readonly SELVEDGE_COMMAND_URL?: string;
+  readonly SELVEDGE_COMMAND_SHA256?: string;
   /** DNS domain of the registry's names; "selvedge.internal" when not set. */
   readonly SELVEDGE_DOMAIN?: string;
 };
@@ -35,9 +43,17 @@ export function trackerShards(env: Env): number {
 }
 
 export function isClusterOf(env: Env): (name: string) => boolean {
-  const names = (env.SELVEDGE_CLUSTERS ?? "default").split(",").map((name) => name.trim());
-  const clusters = new Set(names);
+  const clusters = new Set(settingOfClusters(env));
   return (name) => clusters.has(name) || clusters.has("*");
+}
+
+/** Those that are named, without "*". */
+export function clusterNames(env: Env): readonly string[] {
+  return settingOfClusters(env).filter((name) => name !== "*" && name !== "");
+}
+
+function settingOfClusters(env: Env): readonly string[] {
+  return (env.SELVEDGE_CLUSTERS ?? "default").split(",").map((name) => name.trim());
 }
 
 export function domainOf(env: Env): string {
@@ -49,4 +65,9 @@ export function domainOf(env: Env): string {
 export function registryReaders(env: Env): "anybody" | "authenticated" {
   const setting = env.SELVEDGE_REGISTRY_READERS ?? "anybody";
   return setting === "anybody" ? "anybody" : "authenticated";
+}
+
+/** `hadoop.registry.rm.enabled`; on unless it is said to be "false". */
+export function servesRegistry(env: Env): boolean {
+  return env.SELVEDGE_REGISTRY_RM_ENABLED !== "false";
 }

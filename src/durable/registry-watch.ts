@@ -4,7 +4,7 @@
  * the watchers it concerns; what a watcher has missed comes from the journal when it opens.
  */
 import { concerns, type StoredChange } from "../core/registry/changes.ts";
-import { readStoredRecord } from "../core/registry/find.ts";
+import { readStoredRecord } from "../core/registry/service-record.ts";
 import type { RegistryTree } from "../core/registry/tree.ts";
 import { fail, type Reply } from "../shared/errors.ts";
 import { LIMITS } from "../shared/limits.ts";

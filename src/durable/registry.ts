@@ -10,7 +10,17 @@ import { find } from "../core/registry/find.ts";
 import { readChildren, readSubtree } from "../core/registry/pages.ts";
 import { exists, list, resolve, stat, view } from "../core/registry/registry.ts";
 import { COST, RegistryThrottle } from "../core/registry/throttle.ts";
-import { bind, deletePath, mknode, purge, transact, write } from "../core/registry/writes.ts";
+import {
+  bind,
+  createHomes,
+  deletePath,
+  mknode,
+  publish,
+  purge,
+  purgeEnded,
+  transact,
+  write,
+} from "../core/registry/writes.ts";
 import type { DnsAnswer, DnsQuestion, RegistryNames } from "../shared/dns.ts";
 import { ok, type Reply } from "../shared/errors.ts";
 import { LIMITS } from "../shared/limits.ts";
@@ -19,16 +29,20 @@ import type {
   BindResult,
   ListPage,
   PersistencePolicy,
+  Publication,
   PurgePolicy,
   RegistryAcl,
   RegistryNodeView,
   RegistryOperation,
   RegistryOperations,
+  RegistryPublisher,
   RegistryPurge,
   RegistrySession,
   RegistryWrite,
   RegistryWriteResult,
   RegistryWriter,
+  RMRegistryOperations,
+  YarnEnd,
 } from "../shared/protocol/registry-operations.ts";
 import type {
   RegistryChildrenPage,
@@ -40,30 +54,44 @@ import type {
   RegistrySubtreePage,
 } from "../shared/protocol/registry-reader.ts";
 import type { RegistryPathStatus, ServiceRecord } from "../shared/registry.ts";
+import { ContainerCheck } from "./container-check.ts";
 import type { Env } from "./env.ts";
 import { proveAccess, systemAccountsOf } from "./registry-access.ts";
 import { RegistryWatchers } from "./registry-watch.ts";
 import { SqliteNameIndex } from "./store/registry-names.ts";
+import { SqlitePublisherLog } from "./store/registry-publishers.ts";
 import { migrateRegistryStore, SqliteRegistryTree } from "./store/registry-store.ts";
 
-type RegistryEnv = Pick<Env, "SELVEDGE_SYSTEM_ACCOUNTS">;
+type RegistryEnv = Pick<Env, "RESOURCE_MANAGER" | "SELVEDGE_SYSTEM_ACCOUNTS">;
 
 export class Registry
   extends DurableObject<RegistryEnv>
-  implements RegistryNames, RegistryOperations, RegistryWriter, RegistryPurge, RegistryReader
+  implements
+    RegistryNames,
+    RegistryOperations,
+    RegistryPublisher,
+    RegistryWriter,
+    RegistryPurge,
+    RMRegistryOperations,
+    RegistryReader
 {
   readonly #tree: SqliteRegistryTree;
+  readonly #publishers: SqlitePublisherLog;
   readonly #throttle = new RegistryThrottle();
   readonly #watchers: RegistryWatchers;
   readonly #names: SqliteNameIndex;
   readonly #systemAccounts: ReadonlySet<string>;
+  readonly #containers: ContainerCheck;
 
   constructor(context: DurableObjectState, env: RegistryEnv) {
     super(context, env);
     this.#systemAccounts = systemAccountsOf(env.SELVEDGE_SYSTEM_ACCOUNTS);
     this.#tree = new SqliteRegistryTree(context.storage);
+    this.#publishers = new SqlitePublisherLog(context.storage.sql);
     this.#watchers = new RegistryWatchers(context, this.#tree, this.#tree.journal);
     this.#names = new SqliteNameIndex(context.storage);
+    const resourceManager = env.RESOURCE_MANAGER.getByName(context.id.name ?? "default");
+    this.#containers = new ContainerCheck((id) => resourceManager.findLiveContainer(id));
     context.blockConcurrencyWhile(async () => migrateRegistryStore(context.storage, Date.now()));
   }
 
@@ -99,15 +127,20 @@ export class Registry
     return logged("delete", path, deletePath(this.#tree, path, recursive));
   }
 
-  async transact(
-    operations: readonly RegistryOperation[],
-    user?: string,
-  ): Promise<Reply<undefined>> {
-    const reply = transact(this.#tree, operations, Date.now(), user);
+  async transact(operations: readonly RegistryOperation[]): Promise<Reply<undefined>> {
+    const reply = transact(this.#tree, operations, Date.now());
     return logged("transact", operations[0]?.path ?? "", reply, { operations: operations.length });
   }
 
-  /** Passwords are checked first, which waits; what is then decided is decided in one turn. */
+  async publish(publication: Publication): Promise<Reply<{ readonly overtaken: boolean }>> {
+    const reply = publish(this.#tree, this.#publishers, publication, Date.now());
+    const { publisher, operations } = publication;
+    const more = { publisher, operations: operations.length };
+    const outcome = reply.ok && reply.value.overtaken ? { ...more, overtaken: "true" } : more;
+    return logged("publish", operations[0]?.path ?? "", reply, outcome);
+  }
+
+  /** Passwords and containers are checked first, which waits; then all is decided in one turn. */
   async write(
     session: RegistrySession,
     writes: readonly RegistryWrite[],
@@ -117,6 +150,8 @@ export class Registry
     const paths = new Set(writes.map(({ path }) => path));
     const slowed = access.ok ? this.#throttle.write(session, paths, Date.now()) : ok();
     if (!slowed.ok) return logged("write", writes[0]?.path ?? "", slowed);
+    const admitted = await this.#containers.admit(this.#tree, session.caller);
+    if (!admitted.ok) return logged("write", writes[0]?.path ?? "", admitted);
     const reply = access.ok ? write(this.#tree, writes, access.value, Date.now()) : access;
     const more = { operations: writes.length, caller: session.caller.kind };
     return logged("write", writes[0]?.path ?? "", reply, more);
@@ -125,6 +160,8 @@ export class Registry
   async getAcl(session: RegistrySession, path: string): Promise<Reply<RegistryAcl>> {
     const asked: RegistryWrite = { op: "set-acl", path, add: [], remove: [] };
     const access = await proveAccess(this.#tree, session, [asked], this.#systemAccounts);
+    const admitted = await this.#containers.admit(this.#tree, session.caller);
+    if (!admitted.ok) return admitted;
     return access.ok ? getAcl(this.#tree, path, access.value) : access;
   }
 
@@ -140,6 +177,18 @@ export class Registry
     const reply = purge(this.#tree, { yarnId, persistence }, policy);
     const purged = reply.ok ? reply.value : 0;
     return logged("purge", "", reply, { yarnId, persistence, purged });
+  }
+
+  async purgeEnded(ended: readonly YarnEnd[]): Promise<Reply<number>> {
+    this.#containers.haveEnded(ended);
+    const reply = purgeEnded(this.#tree, ended);
+    const purged = reply.ok ? reply.value : 0;
+    return logged("purge-ended", "", reply, { ended: ended.length, purged });
+  }
+
+  async createHomes(users: readonly string[]): Promise<Reply<number>> {
+    const reply = createHomes(this.#tree, users, Date.now());
+    return logged("create-homes", "", reply, { users: users.length });
   }
 
   // --- readers from outside ----------------------------------------------------------------------

@@ -6,6 +6,7 @@
 import { DurableObject } from "cloudflare:workers";
 import {
   forceKillApplication,
+  getActivities,
   getApplicationReport,
   getApplications,
   getClusterInfo,
@@ -14,6 +15,7 @@ import {
   reportService,
   submitApplication,
 } from "../core/cluster/application.ts";
+import { moveApplication, setApplicationPriority } from "../core/cluster/application-control.ts";
 import {
   allocate,
   finishApplicationMaster,
@@ -22,23 +24,54 @@ import {
 import { ALLOCATION_EXPIRY_MS, Cluster } from "../core/cluster/cluster.ts";
 import {
   cleanupsSent,
-  expireAllocations,
   finishedTold,
   getContainerOwner,
-  nextExpiryMs,
   reportNodes,
-  unsentCleanups,
-  untoldFinished,
+  settleNode,
 } from "../core/cluster/node.ts";
+import {
+  decommissionNodes,
+  nodeLists,
+  recommissionNodes,
+  setNodeLists,
+  updateNodes,
+} from "../core/cluster/node-administration.ts";
+import { planApplication } from "../core/cluster/plan.ts";
+import { checkQueueAccess, getNodeLabels, getQueues } from "../core/cluster/queues.ts";
+import {
+  endsPurged,
+  findLiveContainer,
+  homesMade,
+  registryPathOf,
+} from "../core/cluster/registry-duties.ts";
+import type { ContainerRow } from "../core/cluster/rows.ts";
+import {
+  changeConfiguration,
+  getSchedulerConf,
+  getSchedulerConfVersions,
+  propertiesAfter,
+  rollBackConfiguration,
+} from "../core/cluster/scheduler-configuration.ts";
+import { nextClusterDeadlineMs, settleCluster } from "../core/cluster/settle.ts";
+import { type ClusterWork, clusterWork } from "../core/cluster/work.ts";
+import type { Container } from "../shared/container.ts";
 import { ok, type Reply } from "../shared/errors.ts";
 import type { ApplicationAttemptId, ApplicationId, ContainerId, NodeId } from "../shared/ids.ts";
 import type {
+  NodeChange,
+  NodeLists,
+  ResourceManagerAdministrationProtocol,
+  SchedulerConfChange,
+} from "../shared/protocol/administration.ts";
+import type {
   ApplicationClientProtocol,
+  ApplicationPlan,
   ApplicationSubmissionContext,
   ClusterSecurity,
   Principal,
   ServiceDirectory,
   ServiceEntry,
+  Submitter,
 } from "../shared/protocol/application-client.ts";
 import type {
   AllocateRequest,
@@ -46,36 +79,23 @@ import type {
   ApplicationMasterProtocol,
   FinishApplicationMasterRequest,
   RegisterApplicationMasterRequest,
+  ResourceRequest,
 } from "../shared/protocol/application-master.ts";
 import type { MasterName } from "../shared/protocol/container-management.ts";
 import type {
-  CleanupOrder,
   ResourceTracker as ResourceTrackerProtocol,
   TrackerReport,
   TrackerReportReply,
 } from "../shared/protocol/resource-tracker.ts";
 import { ClusterKeys } from "./cluster-security.ts";
-import type { Env } from "./env.ts";
+import { type Env, servesRegistry } from "./env.ts";
 import { trackerName } from "./names.ts";
 import { Shell } from "./shell.ts";
 
 /** A master that was told of news and does not ask for them is told again after this long. */
 const WAKE_AGAIN_MS = 2_000;
-
-type Work =
-  | { readonly key: string; readonly type: "wake"; readonly attemptId: ApplicationAttemptId }
-  | {
-      readonly key: string;
-      readonly type: "cleanup";
-      readonly shard: string;
-      readonly orders: readonly CleanupOrder[];
-    }
-  | {
-      readonly key: string;
-      readonly type: "finish";
-      readonly shard: string;
-      readonly applicationIds: readonly ApplicationId[];
-    };
+/** A node that was told to shut down and is still there is told again after this long. */
+const SHUTDOWN_AGAIN_MS = 30_000;
 
 export class ResourceManager
   extends DurableObject<Env>
@@ -83,13 +103,14 @@ export class ResourceManager
     ApplicationClientProtocol,
     ApplicationMasterProtocol,
     ResourceTrackerProtocol,
+    ResourceManagerAdministrationProtocol,
     ServiceDirectory,
     ClusterSecurity
 {
-  readonly #cluster = new Cluster();
+  readonly #cluster: Cluster;
   readonly #name: string;
   readonly #security: ClusterKeys;
-  readonly #shell: Shell<Work>;
+  readonly #shell: Shell<ClusterWork>;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -99,14 +120,15 @@ export class ResourceManager
       ...(env.SELVEDGE_CLAIM_CODE ? { claimCode: env.SELVEDGE_CLAIM_CODE } : {}),
       nowMs: () => Date.now(),
     });
-    const cluster = this.#cluster;
+    const cluster = new Cluster({ servesRegistry: servesRegistry(env) });
+    this.#cluster = cluster;
     this.#shell = new Shell(ctx, {
       tables: cluster.tables,
       drain: () => cluster.drain(),
       restore: () => cluster.restore(),
-      settle: (nowMs) => expireAllocations(cluster, nowMs),
-      nextDeadlineMs: () => nextExpiryMs(cluster),
-      work: () => this.#work(),
+      settle: (nowMs) => settleCluster(cluster, nowMs),
+      nextDeadlineMs: () => nextClusterDeadlineMs(cluster),
+      work: () => clusterWork(cluster),
       perform: (work) => this.#perform(work),
     });
   }
@@ -119,10 +141,33 @@ export class ResourceManager
     );
   }
 
+  async planApplication(
+    context: ApplicationSubmissionContext,
+    asks: readonly ResourceRequest[],
+  ): Promise<Reply<ApplicationPlan>> {
+    return planApplication(this.#cluster, context, asks, Date.now());
+  }
+
   async forceKillApplication(applicationId: ApplicationId, diagnostics: string) {
     return this.#shell.run("forceKillApplication", (nowMs) =>
       forceKillApplication(this.#cluster, applicationId, diagnostics, nowMs),
     );
+  }
+
+  async setApplicationPriority(applicationId: ApplicationId, priority: number) {
+    return this.#shell.run("setApplicationPriority", (nowMs) =>
+      setApplicationPriority(this.#cluster, applicationId, priority, nowMs),
+    );
+  }
+
+  async moveApplication(applicationId: ApplicationId, queue: string, by: Submitter) {
+    return this.#shell.run("moveApplication", (nowMs) =>
+      moveApplication(this.#cluster, applicationId, queue, by, nowMs),
+    );
+  }
+
+  async getActivities(applicationId?: ApplicationId) {
+    return getActivities(this.#cluster, applicationId);
   }
 
   async getApplications() {
@@ -135,6 +180,10 @@ export class ResourceManager
 
   async getContainerOwner(containerId: ContainerId) {
     return getContainerOwner(this.#cluster, containerId);
+  }
+
+  async findLiveContainer(containerId: ContainerId) {
+    return findLiveContainer(this.#cluster, containerId);
   }
 
   async getClusterNodes() {
@@ -174,29 +223,51 @@ export class ResourceManager
       allocate(this.#cluster, attemptId, request, nowMs),
     );
     if (!reply.ok) return reply;
-    const { allocated, ...rest } = reply.value;
-    if (allocated.length === 0) return ok({ ...rest, allocated: [] });
+    const { allocated, updated, ...rest } = reply.value;
     const user = this.#cluster.applicationOf(attemptId)?.user ?? "";
+    const containers = await this.#containers([...allocated, ...updated], user);
+    return ok({
+      ...rest,
+      allocated: containers.slice(0, allocated.length),
+      updated: containers.slice(allocated.length),
+    });
+  }
+
+  /** Containers as their master gets them, with a fresh token each. */
+  async #containers(rows: readonly ContainerRow[], user: string): Promise<readonly Container[]> {
+    if (rows.length === 0) return [];
     const tokens = await this.#security.signContainerTokens(
-      allocated.map(({ containerId, nodeId, resource }) => ({
+      rows.map(({ containerId, nodeId, resource, version }) => ({
         containerId,
         nodeId,
         user,
         resource,
+        version,
       })),
       ALLOCATION_EXPIRY_MS / 1000,
     );
-    const containers = allocated.map((row, index) => ({
+    const registry = await Promise.all(
+      rows.map(({ containerId }) => this.#registryCredential(containerId)),
+    );
+    return rows.map((row, index) => ({
       containerId: row.containerId,
-      attemptId,
+      attemptId: row.attemptId,
       nodeId: row.nodeId,
       nodeIncarnation: row.nodeIncarnation,
       resource: row.resource,
+      version: row.version,
+      executionType: row.executionType,
       priority: row.priority,
       allocationRequestId: row.allocationRequestId,
       token: tokens[index] ?? "",
+      ...registry[index],
     }));
-    return ok({ ...rest, allocated: containers });
+  }
+
+  async #registryCredential(containerId: ContainerId): Promise<Pick<Container, "registry">> {
+    const path = registryPathOf(this.#cluster, containerId);
+    if (path === null) return {};
+    return { registry: { path, token: await this.#security.signRegistryToken(containerId, path) } };
   }
 
   async finishApplicationMaster(
@@ -215,6 +286,100 @@ export class ResourceManager
     return this.#shell.run("reportNodes", (nowMs) =>
       ok({ ...reportNodes(this.#cluster, report, nowMs), keys }),
     );
+  }
+
+  // --- ResourceManagerAdministrationProtocol -----------------------------------------------------
+
+  async updateNodes(changes: readonly NodeChange[]) {
+    return this.#shell.run("updateNodes", (nowMs) => {
+      const reply = updateNodes(this.#cluster, changes);
+      if (reply.ok) {
+        this.#settleNodes(
+          changes.map(({ nodeId }) => nodeId),
+          nowMs,
+        );
+      }
+      return reply;
+    });
+  }
+
+  async decommissionNodes(nodes: readonly NodeId[], timeoutSeconds: number | null) {
+    return this.#shell.run("decommissionNodes", (nowMs) => {
+      const reply = decommissionNodes(this.#cluster, nodes, timeoutSeconds, nowMs);
+      if (reply.ok) this.#settleNodes(nodes, nowMs);
+      return reply;
+    });
+  }
+
+  async recommissionNodes(nodes: readonly NodeId[]) {
+    return this.#shell.run("recommissionNodes", (nowMs) => {
+      const reply = recommissionNodes(this.#cluster, nodes);
+      if (reply.ok) this.#settleNodes(nodes, nowMs);
+      return reply;
+    });
+  }
+
+  async getQueues() {
+    return getQueues(this.#cluster);
+  }
+
+  async getSchedulerConf() {
+    return getSchedulerConf(this.#cluster);
+  }
+
+  async getSchedulerConfVersions() {
+    return getSchedulerConfVersions(this.#cluster);
+  }
+
+  async changeSchedulerConf(
+    change: SchedulerConfChange,
+    by: { readonly user: string; readonly comment: string; readonly isDryRun: boolean },
+  ) {
+    return this.#shell.run("changeSchedulerConf", (nowMs) => {
+      const properties = propertiesAfter(this.#cluster, change);
+      if (!properties.ok) return properties;
+      const next = { properties: properties.value, ...by };
+      const reply = changeConfiguration(this.#cluster, next, nowMs);
+      if (reply.ok && !by.isDryRun) this.#settleNodes(this.#nodeIds(), nowMs);
+      return reply;
+    });
+  }
+
+  async rollBackSchedulerConf(version: number, user: string) {
+    return this.#shell.run("rollBackSchedulerConf", (nowMs) => {
+      const reply = rollBackConfiguration(this.#cluster, version, user, nowMs);
+      if (reply.ok) this.#settleNodes(this.#nodeIds(), nowMs);
+      return reply;
+    });
+  }
+
+  async checkQueueAccess(queue: string, right: "submit" | "administer", who: Submitter) {
+    return checkQueueAccess(this.#cluster, queue, right, who);
+  }
+
+  async getNodeLabels() {
+    return getNodeLabels(this.#cluster);
+  }
+
+  async getNodeLists() {
+    return nodeLists(this.#cluster);
+  }
+
+  async setNodeLists(lists: NodeLists) {
+    return this.#shell.run("setNodeLists", (nowMs) => {
+      setNodeLists(this.#cluster, lists);
+      this.#settleNodes(this.#nodeIds(), nowMs);
+      return ok();
+    });
+  }
+
+  #nodeIds(): readonly NodeId[] {
+    return [...this.#cluster.nodes.values()].map(({ facts }) => facts.nodeId);
+  }
+
+  #settleNodes(nodes: readonly NodeId[], nowMs: number): void {
+    for (const nodeId of nodes) settleNode(this.#cluster, nodeId, nowMs);
+    this.#cluster.schedule(nowMs);
   }
 
   // --- ClusterSecurity -------------------------------------------------------------------------
@@ -249,38 +414,50 @@ export class ResourceManager
     this.#shell.alarm();
   }
 
-  #work(): readonly Work[] {
-    const work: Work[] = [];
-    for (const attemptId of this.#cluster.attemptsWithNews()) {
-      work.push({ key: `wake ${attemptId}`, type: "wake", attemptId });
+  async #perform(work: ClusterWork): Promise<number> {
+    switch (work.type) {
+      case "wake": {
+        const master = this.#cluster.applicationOf(work.attemptId)?.master;
+        if (!master) return WAKE_AGAIN_MS;
+        await this.env.SERVICE_MASTER.getByName(master).onAllocateReady(work.attemptId);
+        return WAKE_AGAIN_MS;
+      }
+      case "cleanup": {
+        const tracker = this.env.RESOURCE_TRACKER.getByName(trackerName(this.#name, work.shard));
+        const gone = await tracker.cleanupContainers([...work.orders]);
+        this.#shell.run("cleanupsSent", (nowMs) =>
+          cleanupsSent(this.#cluster, work.orders, gone, nowMs),
+        );
+        return 0;
+      }
+      case "finish": {
+        const { shard, applicationIds } = work;
+        const tracker = this.env.RESOURCE_TRACKER.getByName(trackerName(this.#name, shard));
+        await tracker.finishApplications([...applicationIds]);
+        this.#shell.run("finishedTold", () => finishedTold(this.#cluster, shard, applicationIds));
+        return 0;
+      }
+      case "shutdown": {
+        const tracker = this.env.RESOURCE_TRACKER.getByName(trackerName(this.#name, work.shard));
+        await tracker.shutdownNodes([...work.orders]);
+        return SHUTDOWN_AGAIN_MS;
+      }
+      case "purge": {
+        const reply = await this.#registry().purgeEnded(work.ended);
+        if (!reply.ok) throw new Error(reply.error.message);
+        this.#shell.run("endsPurged", () => endsPurged(this.#cluster, work.ended));
+        return 0;
+      }
+      case "homes": {
+        const reply = await this.#registry().createHomes(work.users);
+        if (!reply.ok) throw new Error(reply.error.message);
+        this.#shell.run("homesMade", () => homesMade(this.#cluster, work.users));
+        return 0;
+      }
     }
-    for (const [shard, orders] of unsentCleanups(this.#cluster)) {
-      work.push({ key: `cleanup ${shard}`, type: "cleanup", shard, orders });
-    }
-    for (const [shard, applicationIds] of untoldFinished(this.#cluster)) {
-      work.push({ key: `finish ${shard}`, type: "finish", shard, applicationIds });
-    }
-    return work;
   }
 
-  async #perform(work: Work): Promise<number> {
-    if (work.type === "wake") {
-      const master = this.#cluster.applicationOf(work.attemptId)?.master;
-      if (!master) return WAKE_AGAIN_MS;
-      await this.env.SERVICE_MASTER.getByName(master).onAllocateReady(work.attemptId);
-      return WAKE_AGAIN_MS;
-    }
-    const tracker = this.env.RESOURCE_TRACKER.getByName(trackerName(this.#name, work.shard));
-    if (work.type === "finish") {
-      const { shard, applicationIds } = work;
-      await tracker.finishApplications([...applicationIds]);
-      this.#shell.run("finishedTold", () => finishedTold(this.#cluster, shard, applicationIds));
-      return 0;
-    }
-    const gone = await tracker.cleanupContainers([...work.orders]);
-    this.#shell.run("cleanupsSent", (nowMs) =>
-      cleanupsSent(this.#cluster, work.orders, gone, nowMs),
-    );
-    return 0;
+  #registry() {
+    return this.env.REGISTRY.getByName(this.#name);
   }
 }

@@ -39,6 +39,7 @@ import {
   type NodeHeartbeatResponse,
   PING,
   PONG,
+  type ShutdownOrder,
   type TrackerMessage,
   type TrackerReport,
   type VerificationKey,
@@ -262,6 +263,15 @@ export class ResourceTracker
   /** Durable once it returns: the nodes of this shard clean up after the applications. */
   async finishApplications(applicationIds: readonly ApplicationId[]): Promise<void> {
     this.#shell.run("finishApplications", () => finishApplications(this.#tracker, applicationIds));
+  }
+
+  /** Tells nodes to shut down; those that are not there any more need not be told. */
+  async shutdownNodes(orders: readonly ShutdownOrder[]): Promise<void> {
+    this.#shell.run("shutdownNodes", () => {
+      for (const { nodeId, reason } of orders) {
+        this.#tracker.send(nodeId, { type: "shutdown", reason });
+      }
+    });
   }
 
   async readLog(request: ReadLogRequest): Promise<Reply<ReadLogResponse>> {

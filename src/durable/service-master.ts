@@ -21,6 +21,7 @@ import {
   submissionRefused,
 } from "../core/service/lifecycle.ts";
 import { packageReferences, type ResolvedPackages } from "../core/service/pinned-source.ts";
+import { planRequest, servicePlan } from "../core/service/plan.ts";
 import { recordsPublished } from "../core/service/records.ts";
 import { defineService } from "../core/service/specification.ts";
 import { Service } from "../core/service/state.ts";
@@ -31,12 +32,13 @@ import type { ContainerStatus } from "../shared/container.ts";
 import { type Failure, ok, type Reply } from "../shared/errors.ts";
 import { LIMITS } from "../shared/limits.ts";
 import { noPackageStore, type Package, parsePackageReference } from "../shared/package.ts";
+import type { Submitter } from "../shared/protocol/application-client.ts";
 import type { ApplicationMasterCallback } from "../shared/protocol/application-master.ts";
 import type {
   ContainerStatusCallback,
   StartContainerRequest,
 } from "../shared/protocol/container-management.ts";
-import type { FlexRequest, ServiceProtocol } from "../shared/protocol/service.ts";
+import type { FlexRequest, ServicePlan, ServiceProtocol } from "../shared/protocol/service.ts";
 import type { ServiceView } from "../shared/service.ts";
 import { shardOf } from "../shared/shard.ts";
 import type { Yarnfile } from "../shared/yarnfile.ts";
@@ -84,13 +86,18 @@ export class ServiceMaster
   async create(
     user: string,
     yarnfile: Yarnfile,
+    submitter: Submitter,
   ): Promise<Reply<{ readonly applicationId: string | null }>> {
     const packages = await this.#resolvePackages(user, packageReferences(yarnfile));
     const definition = defineService(yarnfile, { user, domain: domainOf(this.env) }, packages);
     if (!definition.ok) return definition;
     const submissionId = crypto.randomUUID();
     const created = this.#shell.run("createService", (nowMs) =>
-      createService(this.#service, { user, definition: definition.value, submissionId }, nowMs),
+      createService(
+        this.#service,
+        { user, submitter, definition: definition.value, submissionId },
+        nowMs,
+      ),
     );
     if (!created.ok) return created;
     const submitted = await this.#submitted();
@@ -115,11 +122,19 @@ export class ServiceMaster
     return resolved;
   }
 
-  async start(): Promise<Reply<{ readonly applicationId: string | null }>> {
+  async plan(user: string, yarnfile: Yarnfile, submitter: Submitter): Promise<Reply<ServicePlan>> {
+    const definition = defineService(yarnfile, { user, domain: domainOf(this.env) });
+    if (!definition.ok) return definition;
+    const { context, asks } = planRequest({ user, submitter, definition: definition.value });
+    const plan = await this.#resourceManager().planApplication(context, asks);
+    return plan.ok ? ok(servicePlan(definition.value, plan.value)) : plan;
+  }
+
+  async start(submitter: Submitter): Promise<Reply<{ readonly applicationId: string | null }>> {
     await this.#shell.until(() => this.#service.row?.phase !== "FINISHING", PATIENCE_MS);
     const submissionId = crypto.randomUUID();
     const started = this.#shell.run("startService", (nowMs) =>
-      startService(this.#service, submissionId, nowMs),
+      startService(this.#service, submissionId, submitter, nowMs),
     );
     return started.ok ? this.#submitted() : started;
   }
@@ -314,13 +329,18 @@ export class ServiceMaster
   async #publish({ operations }: Extract<Work, { type: "publish" }>): Promise<number> {
     const registry = this.env.REGISTRY.getByName(this.#cluster);
     const { user } = parseServiceMasterName(this.#name);
-    const reply = await registry.transact([...operations], user);
+    const publication = { publisher: this.#name, user, operations, ...this.#service.publication() };
+    const reply = await registry.publish(publication);
     if (!reply.ok) {
       const { code, message } = reply.error;
       console.warn(
         JSON.stringify({ event: "publish", outcome: code, service: this.#name, message }),
       );
       return PUBLISH_AGAIN_MS;
+    }
+    if (reply.value.overtaken) {
+      this.#shell.run("overtaken", () => askAnew(this.#service));
+      throw new Error("overtaken by a later publication");
     }
     this.#shell.run("recordsPublished", () => recordsPublished(this.#service, operations));
     return 0;

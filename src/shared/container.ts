@@ -7,6 +7,7 @@ import type { LogAggregationContext } from "./aggregated-logs.ts";
 import type { ApplicationAttemptId, ContainerId, NodeId } from "./ids.ts";
 import { isContainerId } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
+import type { ExecutionType } from "./protocol/application-master.ts";
 import type { Resource } from "./resource.ts";
 
 /** ContainerExitStatus: YARN's negative codes, and the two made of signals (128 + signal). */
@@ -174,6 +175,13 @@ export type ContainerRuntime =
       readonly clientConfig?: string;
     };
 
+/** Lets a container write to the registry below `path`, its component's, for as long as it lives. */
+export type RegistryCredential = {
+  readonly path: string;
+  /** `RegistryTokenClaims`, signed by the cluster. */
+  readonly token: string;
+};
+
 /** ContainerLaunchContext: all a NodeManager needs to start the process. */
 export type ContainerLaunchContext = {
   /** Run by `/bin/bash -c` (or `/bin/sh`), joined by `&&`. */
@@ -210,6 +218,8 @@ export type ContainerLaunchContext = {
    * with replaces it in place (YARN's reInitializeContainer).
    */
   readonly version?: number;
+  /** Not part of `environment`, so that nothing can write it into a command. */
+  readonly registry?: RegistryCredential;
 };
 
 /** An allocation as told to the ApplicationMaster (YARN's `Container`). */
@@ -220,9 +230,14 @@ export type Container = {
   /** The node's stay in the cluster that it was allocated in; in another one it cannot be started. */
   readonly nodeIncarnation: number;
   readonly resource: Resource;
+  /** Rises with every update of the container; a NodeManager takes no older one. */
+  readonly version: number;
+  readonly executionType: ExecutionType;
   /** Priority and allocationRequestId echo the ask: the only link between ask and grant. */
   readonly priority: number;
   readonly allocationRequestId: number;
   /** ContainerToken: signed by the ResourceManager, checked by the NodeManager. */
   readonly token: string;
+  /** Absent where the ResourceManager does nothing for the registry. */
+  readonly registry?: RegistryCredential;
 };

@@ -20,12 +20,18 @@ export const LIMITS = {
   environmentVariablesMax: 256,
   environmentValueLengthMax: 32_768,
   descriptionLengthMax: 4_096,
+  /** A person's policy has three or four; each is looked at for every node that is tried. */
+  placementConstraintsMax: 16,
+  /** Tags, attributes, or values of one attribute. */
+  placementEntriesMax: 64,
   /** About 68 years: keeps epoch ms + lifetime well inside a safe integer. */
   lifetimeSecondsMax: 2_147_483_647,
   /** Versions are compared and shown, not parsed; a git hash and a date fit well. */
   serviceVersionLengthMax: 128,
   /** A validated service is one row of at most 2 MB; a character takes up to 3 bytes. */
   serviceDefinitionLengthMax: 600_000,
+  /** Groups of one user: they stand in every token, which is sent with every request. */
+  groupsPerUserMax: 64,
   /** What every proxy and client passes on unharmed. */
   urlLengthMax: 2_048,
   /** Named dynamic ports of one container. */
@@ -36,11 +42,37 @@ export const LIMITS = {
   /** YARN cuts container diagnostics at 10,000 characters. */
   diagnosticsLengthMax: 10_000,
 
+  /** The largest YARN clusters have some hundred queues; a pass and a page look at every one. */
+  queuesMax: 1_000,
+  /** Companies, departments, teams, users …; walks over queues recurse this deep. */
+  queueDepthMax: 16,
+  /** A user's name of 63 characters with ten dots, each written `_dot_`. */
+  queueNameLengthMax: 128,
+  /** Of applications and queues; YARN's largest in use are two digits. */
+  priorityMax: 1_000_000,
+  /** Full path of a queue: the depth times the name. */
+  queuePathLengthMax: 2_048,
+  /** Twenty for each of the queues. All are read in one turn of the object that keeps them. */
+  schedulerPropertiesMax: 20_000,
+  schedulerPropertyNameLengthMax: 1_024,
+  /** Of names and values together: they are one row of at most 2 MB; a character takes up to 3 bytes. */
+  schedulerPropertiesLengthMax: 600_000,
+  /** `mapping-rule-json` with some hundred rules; all others are words and numbers. */
+  schedulerPropertyLengthMax: 65_536,
+  /** Each is tried in order at every submission. */
+  mappingRulesMax: 1_000,
+  /** Partitions of one cluster: every queue counts its use in each. */
+  nodeLabelsMax: 100,
+
   /** One scheduling pass: bounds the time an object is busy between two messages. */
   assignmentsPerPassMax: 1_000,
   /** `yarn.resourcemanager.max-completed-applications`. */
   completedApplicationsMax: 1_000,
 
+  /** As YARN's file system store: enough to look back over months of changes. */
+  schedulerConfVersionsKept: 100,
+  /** One order of an administrator for many nodes. */
+  nodesPerRequestMax: 1_000,
   /** A register message of a node with a thousand containers stays below it. */
   nodeMessageBytesMax: 4_194_304,
   containersPerNodeMax: 4_096,
@@ -96,6 +128,9 @@ export const LIMITS = {
   attributeDepthMax: 8,
   /** One transaction: with small records about 1 MB of RPC, and tens of milliseconds of SQLite. */
   registryOperationsPerTransactionMax: 1_000,
+  /** Ends of containers, attempts and applications that the registry is told of in one call; their
+   * ids, about 100 bytes each, are also one row of the ResourceManager. */
+  registryPurgesPerTransactionMax: 1_000,
   /** Names in one page of a list: about 64 KB. */
   registryListPageMax: 1_000,
   /** Nodes that a recursive delete looks at one by one: only for those whose rights stand in ACLs. */

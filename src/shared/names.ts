@@ -28,6 +28,14 @@ export const userNameSchema = z
     `a user name: lower-case letters, digits and . _ - inside, starting with a letter, at most ${LIMITS.nameLengthMax} characters`,
   );
 
+/** Of a group of users, such as `admins` or `data-science`; the same letters as a user's name. */
+export const groupNameSchema = z
+  .string()
+  .refine(
+    isUserName,
+    `a group name: lower-case letters, digits and . _ - inside, starting with a letter, at most ${LIMITS.nameLengthMax} characters`,
+  );
+
 /** Facts §3 rule 4, and a DNS label as well, so it may not end with a hyphen. */
 const SERVICE_NAME = /^[a-z](?:[a-z0-9-]*[a-z0-9])?$/;
 

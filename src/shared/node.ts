@@ -5,10 +5,22 @@ import { LIMITS } from "./limits.ts";
 import { resourceSchema } from "./resource.ts";
 
 /** NodeState (facts/yarn-rm-nm-scheduler.md §2.4); only the states that this system can be in. */
-export const NODE_STATES = ["RUNNING", "UNHEALTHY", "LOST", "SHUTDOWN", "DECOMMISSIONED"] as const;
+export const NODE_STATES = [
+  "RUNNING",
+  "UNHEALTHY",
+  "LOST",
+  "SHUTDOWN",
+  "DECOMMISSIONING",
+  "DECOMMISSIONED",
+] as const;
 export type NodeState = (typeof NODE_STATES)[number];
 
 const word = z.string().min(1).max(253);
+
+/** YARN's rule: letters, digits, `-` and `_`, at most 255 characters. */
+export const nodeLabelSchema = z
+  .string()
+  .regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,254}$/, "a node label: letters, digits, - and _");
 
 /** The facts a NodeManager states of itself when it registers. */
 export const nodeFactsSchema = z.strictObject({

@@ -15,6 +15,8 @@ export type RegistryPath = string;
 export const ROOT: RegistryPath = "/";
 export const USERS: RegistryPath = "/users";
 export const SERVICES: RegistryPath = "/services";
+/** Other clusters' registries, to read; nothing is stored there. */
+export const NET: RegistryPath = "/net";
 /** They exist in every registry and cannot be deleted. */
 export const SYSTEM_PATHS: readonly RegistryPath[] = [ROOT, USERS, SERVICES];
 

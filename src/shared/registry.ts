@@ -120,4 +120,6 @@ export type RegistryNodeDocument = {
   readonly stat: RegistryPathStatus;
   readonly record?: ServiceRecordDocument;
   readonly children: readonly string[];
+  /** Below `/net`: that cluster cannot be asked, and this is what it said last. */
+  readonly stale?: true;
 };

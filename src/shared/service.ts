@@ -3,6 +3,7 @@
  * The wire schema of a Yarnfile (snake_case, every field of seed 001) is in shared/yarnfile.ts.
  */
 import type { LocalResourceVisibility, ReadinessCheck } from "./container.ts";
+import type { PlacementConstraint } from "./placement.ts";
 import type { Resource } from "./resource.ts";
 
 export type RestartPolicy = "ALWAYS" | "ON_FAILURE" | "NEVER";
@@ -103,6 +104,31 @@ export type ComponentDefinition = {
   /** Service and component configuration merged. */
   readonly configuration: Configuration;
   readonly quicklinks: readonly string[];
+  /** Absent: anywhere in the queue's default partition. */
+  readonly placement?: {
+    readonly constraint?: PlacementConstraint;
+    readonly nodeLabel?: string;
+  };
+  /** As written, to be shown. */
+  readonly placementPolicy?: PlacementPolicy;
+};
+
+/** `placement_policy` of a Yarnfile, as its schema lets it through. */
+export type PlacementPolicy = {
+  readonly label?: string | undefined;
+  readonly constraints?: readonly PolicyConstraint[] | undefined;
+};
+
+export type PolicyConstraint = {
+  readonly name?: string | undefined;
+  readonly type?: string | undefined;
+  readonly scope?: string | undefined;
+  readonly target_tags?: readonly string[] | undefined;
+  readonly node_attributes?: Readonly<Record<string, readonly string[]>> | undefined;
+  readonly node_partitions?: readonly string[] | undefined;
+  readonly min_cardinality?: number | undefined;
+  readonly max_cardinality?: number | undefined;
+  readonly max_skew?: number | undefined;
 };
 
 /** A whole, validated service with all defaults filled in. */
@@ -177,6 +203,7 @@ export type ComponentView = {
   };
   readonly configuration: ConfigurationView;
   readonly quicklinks: readonly string[];
+  readonly placement_policy?: PlacementPolicy;
   /** Why containers of it are waiting, in words. */
   readonly diagnostics: string;
   readonly containers: readonly ContainerView[];

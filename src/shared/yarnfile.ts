@@ -146,13 +146,20 @@ export const readinessCheckSchema = z
 export const placementConstraintSchema = z
   .strictObject({
     name: optional(text, "Shown in messages."),
-    type: optional(z.enum(["AFFINITY", "ANTI_AFFINITY", "AFFINITY_WITH_CARDINALITY"]), "Kind."),
+    type: optional(
+      z.enum(["AFFINITY", "ANTI_AFFINITY", "AFFINITY_WITH_CARDINALITY", "SPREAD"]),
+      "Kind.",
+    ),
     scope: optional(z.enum(["NODE", "RACK", "node", "rack"]), "Where the constraint holds."),
-    target_tags: optional(z.array(text), "Components it speaks of."),
+    target_tags: optional(
+      z.array(text),
+      "Components it speaks of; of another service as user/service/component.",
+    ),
     node_attributes: optional(mapOf(z.array(text)), "Attributes of the node."),
     node_partitions: optional(z.array(text), "Node labels."),
     min_cardinality: optional(wholeNumber, "At least so many."),
     max_cardinality: optional(wholeNumber, "At most so many."),
+    max_skew: optional(wholeNumber, "SPREAD: nodes or racks differ by at most so many; 1."),
   })
   .meta({ id: "PlacementConstraint" });
 
@@ -161,7 +168,7 @@ export const placementPolicySchema = z
     label: optional(text, "Partition of the cluster."),
     constraints: optional(z.array(placementConstraintSchema), "All of them must hold."),
   })
-  .meta({ id: "PlacementPolicy", description: "Not supported by this version." });
+  .meta({ id: "PlacementPolicy", description: "Which nodes the containers may run on." });
 
 export const kerberosPrincipalSchema = z
   .strictObject({
@@ -221,7 +228,7 @@ export const componentSchema = z
     configuration: optional(configurationSchema, "Wins over the service's, entry by entry."),
     quicklinks: optional(z.array(text), "Keys of the service's quicklinks."),
     artifact: optional(artifactSchema, "What each container runs, or the service's."),
-    placement_policy: optional(placementPolicySchema, "Not supported by this version."),
+    placement_policy: optional(placementPolicySchema, "Which nodes its containers may run on."),
     run_privileged_container: optional(
       trueOrFalse,
       "With a DOCKER artifact, where the node's operator allows it.",
@@ -272,7 +279,7 @@ export const serviceSchema = z
     ),
     quicklinks: optional(quicklinksSchema, "Links to show for the service."),
     artifact: optional(artifactSchema, "For components without their own."),
-    placement_policy: optional(placementPolicySchema, "Not supported by this version."),
+    placement_policy: optional(placementPolicySchema, "Belongs to components; refused here."),
     kerberos_principal: optional(kerberosPrincipalSchema, "Not supported by this version."),
     docker_client_config: optional(text, "Not supported by this version."),
     dependencies: optional(z.array(text), "Services to wait for. Not supported by this version."),

@@ -15,15 +15,21 @@ import { addEndpoints, type Endpoint } from "./endpoint.ts";
 import { describeApi } from "./openapi.ts";
 import { problem, STATUS, SWITCHING_PROTOCOLS } from "./problem.ts";
 import type { AppEnv, Connect, Settings } from "./protocols.ts";
+import { RegistryNet } from "./registry-net.ts";
+import { REQUEST_ID_HEADER, requestIdOf } from "./request-id.ts";
+import { applicationEndpoints } from "./routes/applications.ts";
 import { clusterEndpoints, clusterNotFound } from "./routes/cluster.ts";
 import { dnsRoutes } from "./routes/dns.ts";
 import { healthEndpoints } from "./routes/health.ts";
+import { commandSource, installEndpoint } from "./routes/install.ts";
 import { isLogChunk, logEndpoints } from "./routes/logs.ts";
+import { nodeAdministrationEndpoints } from "./routes/node-administration.ts";
 import { nodeWebEndpoints } from "./routes/node-web.ts";
 import { nodeEndpoints } from "./routes/nodes.ts";
 import { isPackagePart, packageEndpoints } from "./routes/packages.ts";
 import { registryRoutes } from "./routes/registry.ts";
 import { registryOperationEndpoints } from "./routes/registry-operations.ts";
+import { schedulerEndpoints } from "./routes/scheduler.ts";
 import { securityEndpoints } from "./routes/security.ts";
 import { serviceEndpoints } from "./routes/services.ts";
 
@@ -33,6 +39,13 @@ export const ENDPOINTS: readonly Endpoint[] = [
   ...securityEndpoints,
   ...serviceEndpoints,
   ...clusterEndpoints,
+  installEndpoint((c) => {
+    const { command } = c.var.settings;
+    return commandSource(command?.url, command?.sha256);
+  }),
+  ...applicationEndpoints,
+  ...schedulerEndpoints,
+  ...nodeAdministrationEndpoints,
   ...nodeEndpoints,
   ...nodeWebEndpoints,
   ...packageEndpoints,
@@ -58,21 +71,17 @@ export function createApp(connect: Connect, settings: Settings): Hono<AppEnv> {
     document ??= JSON.stringify(openApiDocument());
     return c.body(document, { headers: { "Content-Type": "application/json" } });
   });
-  app.on(["POST", "PUT", "DELETE"], "/ws/v1/cluster/*", clusterNotFound);
+  // How botnets try YARN's open door, and honest clients of Hadoop too: they are told what to do.
+  app.on("POST", ["/ws/v1/cluster/apps", "/ws/v1/cluster/apps/new-application"], clusterNotFound);
   addEndpoints(app, ENDPOINTS);
+  app.on(["POST", "PUT", "DELETE"], "/ws/v1/cluster/*", clusterNotFound);
   app.route(
     "/registry/v1",
-    registryRoutes((c: Context<AppEnv>) => c.var.protocols),
+    registryRoutes((c: Context<AppEnv>) => c.var.protocols, new RegistryNet(connect, settings)),
   );
   app.route(
     DNS_QUERY_PATH,
-    dnsRoutes(
-      ({ var: { cluster, protocols } }: Context<AppEnv>) => ({
-        cluster,
-        registry: protocols.registry,
-      }),
-      settings.domain,
-    ),
+    dnsRoutes((c: Context<AppEnv>) => c.var.protocols.registry, settings.domain),
   );
   app.notFound(answerNotFound);
   app.onError(answerError);
@@ -111,23 +120,21 @@ function findCluster(connect: Connect, settings: Settings): MiddlewareHandler<Ap
     }
     c.set("cluster", cluster);
     c.set("protocols", connect(cluster));
+    c.set("settings", settings);
     return next();
   };
 }
 
-const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/;
-
 /** The outermost middleware: whatever was answered leaves with these headers and this audit line. */
 const addHeaders: MiddlewareHandler<AppEnv> = async (c, next) => {
-  const given = c.req.header("x-request-id") ?? "";
-  c.set("requestId", REQUEST_ID.test(given) ? given : crypto.randomUUID());
+  c.set("requestId", requestIdOf(c.req.header(REQUEST_ID_HEADER)));
   c.set("caller", null);
   await next();
   // A DNS query is no write, however it is sent.
   if (isWrite(c.req.method) && c.req.path !== DNS_QUERY_PATH) audit(c);
   if (c.res.status === SWITCHING_PROTOCOLS) return;
   const { headers } = c.res;
-  headers.set("X-Request-Id", c.var.requestId);
+  headers.set(REQUEST_ID_HEADER, c.var.requestId);
   headers.set("X-Content-Type-Options", "nosniff");
   headers.set("X-Frame-Options", "DENY");
   const isRefusal = c.res.status >= STATUS.INVALID_ARGUMENT;

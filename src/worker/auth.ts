@@ -9,29 +9,49 @@ import * as z from "zod";
 import { type Failure, fail, ok, type Reply } from "../shared/errors.ts";
 import { isContainerId, isNodeId } from "../shared/ids.ts";
 import { LIMITS } from "../shared/limits.ts";
-import { DEFAULT_CLUSTER, isUserName, userNameSchema } from "../shared/names.ts";
-import { tokenIssuer } from "../shared/protocol/application-client.ts";
+import { DEFAULT_CLUSTER, groupNameSchema, isUserName, userNameSchema } from "../shared/names.ts";
+import { type Submitter, tokenIssuer } from "../shared/protocol/application-client.ts";
 import { ACCESSOR_HEADER } from "../shared/registry-accessor.ts";
+import { LiveContainers } from "./live-containers.ts";
 import { problem } from "./problem.ts";
 import type { AppEnv, Caller, Settings } from "./protocols.ts";
 import { VerificationKeys } from "./verification-keys.ts";
 
 /**
- * Who may use a path; all but `public` and `admin` are also the tokens' audiences. `registry` is for
- * users as well, and for whoever shows accessors of the registry and no token.
+ * Who may use a path. `registry` is for users and containers, and for whoever shows accessors of the
+ * registry and no token.
  */
 export type Access = "public" | "user" | "admin" | "node" | "node-join" | "registry";
+
+/** Where a deployment has closed reading: for users, and for containers that have not ended. */
+type NeededAccess = Access | "registry-reader";
+
+type Audience = "user" | "node" | "node-join" | "registry";
+
+/** Of the tokens that open it; the first is the one that is named to whoever has another. */
+const AUDIENCES: Readonly<Record<Exclude<NeededAccess, "public">, readonly Audience[]>> = {
+  user: ["user"],
+  admin: ["user"],
+  node: ["node"],
+  "node-join": ["node-join"],
+  registry: ["registry", "user"],
+  "registry-reader": ["user", "registry"],
+};
 
 export const CLAIM_PATH = "/ws/v1/security/claim";
 
 const ACCESS: readonly (readonly [methods: string, path: RegExp, access: Access])[] = [
   ["GET HEAD", /^\/healthz$/, "public"],
   ["GET HEAD", /^\/openapi\.json$/, "public"],
+  ["GET HEAD", /^\/install\.sh$/, "public"],
   ["GET HEAD OPTIONS", /^\/registry\/v1(?:\/|$)/, "public"],
   ["GET HEAD POST OPTIONS", /^\/dns-query$/, "public"],
   ["POST", /^\/ws\/v1\/security\/claim$/, "public"],
   ["POST", /^\/ws\/v1\/security\/join-tokens$/, "admin"],
   ["POST", /^\/ws\/v1\/registry-operations\/purge$/, "admin"],
+  ["GET HEAD", /^\/nodes\/[^/]+\/ws\/v1\/node(?:\/info|\/auxiliaryservices)?$/, "admin"],
+  ["POST PUT DELETE", /^\/ws\/v1\/cluster\/(?!apps\/)/, "admin"],
+  ["GET HEAD", /^\/ws\/v1\/cluster\/scheduler-conf(?:\/|$)/, "admin"],
   ["POST", /^\/ws\/v1\/registry-operations\//, "registry"],
   ["POST", /^\/ws\/v1\/node\/join$/, "node-join"],
   ["GET POST PUT", /^\/ws\/v1\/node\//, "node"],
@@ -44,10 +64,10 @@ export function accessOf(method: string, path: string): Access {
 }
 
 /** The table, and what this deployment has closed beyond it. A preflight never has a token. */
-function accessUnder(settings: Settings, method: string, path: string): Access {
+function accessUnder(settings: Settings, method: string, path: string): NeededAccess {
   const isReading = /^\/(?:registry\/v1(?:\/|$)|dns-query$)/.test(path) && method !== "OPTIONS";
   const isClosed = isReading && settings.registryReaders === "authenticated";
-  return isClosed ? "user" : accessOf(method, path);
+  return isClosed ? "registry-reader" : accessOf(method, path);
 }
 
 export function isWrite(method: string): boolean {
@@ -61,6 +81,7 @@ const BEARER = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+) *$/i;
 export function authenticate(settings: Settings): MiddlewareHandler<AppEnv> {
   const keys = new VerificationKeys();
   const claimed = new Set<string>();
+  const containers = new LiveContainers();
 
   return async (c, next) => {
     const access = accessUnder(settings, c.req.method, c.req.path);
@@ -77,6 +98,13 @@ export function authenticate(settings: Settings): MiddlewareHandler<AppEnv> {
       const admin = requireAdmin(c, `${c.req.method} ${c.req.path}`);
       if (!admin.ok) return problem(c, admin.error);
     }
+    if (access === "registry-reader" && caller.value.kind === "container") {
+      const { containerId } = caller.value;
+      const isLive = await containers.has(c.var.cluster, containerId, () =>
+        c.var.protocols.resourceManager.findLiveContainer(containerId),
+      );
+      if (!isLive) return problem(c, containerEnded(containerId));
+    }
     await next();
   };
 }
@@ -86,6 +114,12 @@ export function userOf(c: Context<AppEnv>): Extract<Caller, { kind: "user" }> {
   const { caller } = c.var;
   if (caller?.kind !== "user") throw new Error(`${c.req.path} was reached without a user`);
   return caller;
+}
+
+/** As whom a service is submitted. */
+export function submitterOf(c: Context<AppEnv>): Submitter {
+  const { user, groups, role } = userOf(c);
+  return { user, groups, isAdmin: role === "admin" };
 }
 
 /** The node that calls; only for handlers below paths that are for nodes. */
@@ -142,30 +176,28 @@ function loginCommand(c: Context<AppEnv>): string {
 
 async function identify(
   c: Context<AppEnv>,
-  access: Exclude<Access, "public">,
+  access: Exclude<NeededAccess, "public">,
   keys: VerificationKeys,
   settings: Settings,
 ): Promise<Reply<Caller>> {
-  const wanted = access === "admin" ? "user" : access;
+  const audiences = AUDIENCES[access];
   const header = c.req.header("authorization");
   if (header === undefined) {
-    const isForUsers = wanted === "user" || wanted === "registry";
-    const developer = isForUsers ? pseudoAuthenticated(c, settings) : null;
+    const developer = audiences.includes("user") ? pseudoAuthenticated(c, settings) : null;
     if (developer) return ok(developer);
     const hasAccessor = c.req.header(ACCESSOR_HEADER) !== undefined;
-    if (wanted === "registry" && hasAccessor) return ok({ kind: "registry-accessor" });
+    if (access === "registry" && hasAccessor) return ok({ kind: "registry-accessor" });
     return unauthenticated(c, "this request needs a token");
   }
   const token = header.length <= TOKEN_LENGTH_MAX ? BEARER.exec(header)?.[1] : undefined;
   if (token === undefined) return unauthenticated(c, "the Authorization header holds no token");
   const claims = await verify(c, token, keys);
   if (!claims.ok) return claims;
-  const isUserOfRegistry = wanted === "registry" && claims.value.aud === "user";
-  const audience = isUserOfRegistry ? "user" : wanted;
-  if (claims.value.aud !== audience) {
+  const audience = audiences.find((each) => each === claims.value.aud);
+  if (audience === undefined) {
     return unauthenticated(
       c,
-      `the token is not one for this request, which needs a ${audience} token`,
+      `the token is not one for this request, which needs a ${audiences[0]} token`,
     );
   }
   return callerOf(c, audience, claims.value);
@@ -212,7 +244,12 @@ function readUnverified(token: string): { readonly kid: string; readonly issuer:
 }
 
 const expiry = z.number().transform((seconds) => seconds * 1_000);
-const userClaims = z.object({ sub: userNameSchema, role: z.enum(["admin", "user"]), exp: expiry });
+const userClaims = z.object({
+  sub: userNameSchema,
+  role: z.enum(["admin", "user"]),
+  groups: z.array(groupNameSchema).max(LIMITS.groupsPerUserMax).default([]),
+  exp: expiry,
+});
 const nodeClaims = z.object({ sub: z.string().refine(isNodeId) });
 /** `RegistryTokenClaims`, beside `aud`. */
 const registryClaims = z.object({
@@ -221,15 +258,12 @@ const registryClaims = z.object({
 });
 const joinClaims = z.object({ jti: z.string().min(1).max(64) });
 
-function callerOf(
-  c: Context<AppEnv>,
-  audience: Exclude<Access, "public" | "admin">,
-  claims: JWTPayload,
-): Reply<Caller> {
+function callerOf(c: Context<AppEnv>, audience: Audience, claims: JWTPayload): Reply<Caller> {
   if (audience === "user") {
     const { success, data } = userClaims.safeParse(claims);
     if (success) {
-      return ok({ kind: "user", user: data.sub, role: data.role, expiresMs: data.exp });
+      const { sub: user, role, groups, exp: expiresMs } = data;
+      return ok({ kind: "user", user, role, groups, expiresMs });
     }
   } else if (audience === "node") {
     const { success, data } = nodeClaims.safeParse(claims);
@@ -253,7 +287,7 @@ function pseudoAuthenticated(c: Context<AppEnv>, settings: Settings): Caller | n
   if (!settings.development || user === undefined || !isUserName(user)) return null;
   const url = new URL(c.req.url);
   if (!isLoopback(url.hostname) || isFromAnotherSite(c, url.origin)) return null;
-  return { kind: "user", user, role: "user", expiresMs: null };
+  return { kind: "user", user, role: "user", groups: [], expiresMs: null };
 }
 
 /** Also stops a name that an attacker has pointed at this machine (DNS rebinding). */
@@ -269,6 +303,13 @@ function isFromAnotherSite(c: Context<AppEnv>, ownOrigin: string): boolean {
     (origin !== undefined && origin !== ownOrigin) ||
     (site !== undefined && site !== "same-origin" && site !== "none")
   );
+}
+
+function containerEnded(containerId: string): Failure {
+  return {
+    code: "UNAUTHENTICATED",
+    message: `container ${containerId} has ended, and its credential with it`,
+  };
 }
 
 function unauthenticated(c: Context<AppEnv>, message: string): Reply<never> {

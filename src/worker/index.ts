@@ -2,7 +2,14 @@
  * The Worker's entry: binds the protocols that routes speak to Durable Object stubs, and exports
  * the objects' classes for the runtime. The only file of the edge that knows the platform.
  */
-import { domainOf, type Env, isClusterOf, registryReaders, trackerShards } from "../durable/env.ts";
+import {
+  clusterNames,
+  domainOf,
+  type Env,
+  isClusterOf,
+  registryReaders,
+  trackerShards,
+} from "../durable/env.ts";
 import { LogStore } from "../durable/log-store.ts";
 import { serviceMasterName, trackerName } from "../durable/names.ts";
 import { PackageStore } from "../durable/package-store.ts";
@@ -19,6 +26,8 @@ import type {
 import { shardOf } from "../shared/shard.ts";
 import { createApp } from "./app.ts";
 import type { Connect, Settings } from "./protocols.ts";
+import { parseNetSetting } from "./registry-net.ts";
+import { keepRecent } from "./registry-recent.ts";
 
 export { Registry } from "../durable/registry.ts";
 export { ResourceManager } from "../durable/resource-manager.ts";
@@ -29,8 +38,11 @@ function connectTo(env: Env): Connect {
   return (cluster) => {
     const tracker = (nodeId: NodeId) =>
       env.RESOURCE_TRACKER.getByName(trackerName(cluster, shardOf(nodeId, trackerShards(env))));
+    // Looked up when they are asked for: most requests need one object or none.
     return {
-      resourceManager: env.RESOURCE_MANAGER.getByName(cluster),
+      get resourceManager() {
+        return env.RESOURCE_MANAGER.getByName(cluster);
+      },
       serviceMaster: (user, service) =>
         env.SERVICE_MASTER.getByName(serviceMasterName(cluster, user, service)),
       nodes: {
@@ -42,7 +54,9 @@ function connectTo(env: Env): Connect {
         readLog: (request) => tracker(request.nodeId).readLog(request),
         queryNode: (nodeId, query) => tracker(nodeId).queryNode(nodeId, query),
       },
-      registry: env.REGISTRY.getByName(cluster),
+      get registry() {
+        return env.REGISTRY.getByName(cluster);
+      },
       registryWatch: {
         watch: (...watch) => watchRegistry(env.REGISTRY.getByName(cluster), ...watch),
       },
@@ -65,7 +79,7 @@ async function watchRegistry(
   const { webSocket } = response;
   if (webSocket === null) return response.json();
   webSocket.addEventListener("message", ({ data }) => {
-    listener.message(JSON.parse(String(data)) as RegistryWatchMessage);
+    listener.message(readWatchMessage(String(data)));
   });
   let isOpen = true;
   const ended = () => {
@@ -83,21 +97,39 @@ async function watchRegistry(
   });
 }
 
+/** Watchers of one path hear the same, one after the other: it is read once. */
+let lastMessage: { readonly text: string; readonly message: RegistryWatchMessage } | undefined;
+
+function readWatchMessage(text: string): RegistryWatchMessage {
+  if (lastMessage?.text !== text) {
+    lastMessage = { text, message: JSON.parse(text) as RegistryWatchMessage };
+  }
+  return lastMessage.message;
+}
+
 function settingsOf(env: Env): Settings {
   return {
     isCluster: isClusterOf(env),
     domain: domainOf(env),
     development: env.SELVEDGE_DEVELOPMENT === "true",
     registryReaders: registryReaders(env),
+    net: { clusters: clusterNames(env), remotes: parseNetSetting(env.SELVEDGE_NET) },
+    command: { url: env.SELVEDGE_COMMAND_URL, sha256: env.SELVEDGE_COMMAND_SHA256 },
   };
 }
 
-/** One app for the isolate's life: bindings never change under it. */
-let app: ReturnType<typeof createApp> | undefined;
+/** One application for the isolate's life: bindings never change under it. */
+let answer: ((request: Request) => Response | Promise<Response>) | undefined;
+
+function createAnswer(env: Env) {
+  const settings = settingsOf(env);
+  const { fetch } = createApp(connectTo(env), settings);
+  return settings.registryReaders === "anybody" ? keepRecent(fetch) : fetch;
+}
 
 export default {
   fetch(request, env) {
-    app ??= createApp(connectTo(env), settingsOf(env));
-    return app.fetch(request);
+    answer ??= createAnswer(env);
+    return answer(request);
   },
 } satisfies ExportedHandler<Env>;

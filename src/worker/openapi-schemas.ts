@@ -57,6 +57,22 @@ export const serviceEventSchema = z
   })
   .meta({ id: "ServiceEvent" });
 
+export const servicePlanSchema = z
+  .object({
+    queue: z.string(),
+    components: z.array(
+      z.object({
+        name: z.string(),
+        wanted: z.int(),
+        placed: z.record(z.string(), z.int()).describe("Containers by node."),
+        waiting: z.int(),
+        reason: z.string(),
+      }),
+    ),
+    preempted: z.array(z.object({ containerId: z.string(), applicationId: z.string() })),
+  })
+  .meta({ id: "ServicePlan" });
+
 export const logSchema = z
   .object({
     data: z.string(),
@@ -97,6 +113,7 @@ export const clusterMetricsSchema = z
     activeNodes: count,
     lostNodes: count,
     unhealthyNodes: count,
+    decommissioningNodes: count,
     decommissionedNodes: count,
     shutdownNodes: count,
   })
@@ -118,7 +135,13 @@ export const nodeSchema = z
     availMemoryMB: count,
     usedVirtualCores: count,
     availableVirtualCores: count,
+    reservedMemoryMB: count.describe("Kept for requests that wait for more room than there is."),
+    reservedVirtualCores: count,
     nodeLabels: z.array(z.string()),
+    nodeAttributesInfo: z.object({
+      nodeAttributeInfo: z.array(z.object({ name: z.string(), value: z.string() })),
+    }),
+    decommissionDeadline: count.optional().describe("Epoch ms at which its time is over."),
     usedResource: resourceSchema,
     availableResource: resourceSchema,
     totalResource: resourceSchema,
@@ -131,6 +154,7 @@ export const appSchema = z
     user: z.string(),
     name: z.string(),
     queue: z.string(),
+    priority: count,
     state: z.string(),
     finalStatus: z.string(),
     diagnostics: z.string(),

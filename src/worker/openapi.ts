@@ -16,6 +16,7 @@ type Schemas = Record<string, JsonSchema>;
 const MEDIA_TYPES = {
   json: ["application/json"],
   "json or yaml": ["application/json", "application/yaml"],
+  "json, yaml or xml": ["application/json", "application/yaml", "application/xml"],
 } as const;
 
 /** The whole document; the same endpoints always give the same text. */

@@ -8,6 +8,9 @@ import type { ErrorCode, Failure } from "../shared/errors.ts";
 /** What a request that worked answers. */
 export const SUCCESS = { OK: 200, ACCEPTED: 202, NO_CONTENT: 204, PARTIAL_CONTENT: 206 } as const;
 
+/** What a request answers whose answer its sender has already. */
+export const NOT_MODIFIED = 304;
+
 /** The answer that hands the connection over to a WebSocket. */
 export const SWITCHING_PROTOCOLS = 101;
 
@@ -32,6 +35,8 @@ export const STATUS_OF_REASON = {
   UnsupportedMediaType: 415,
   RangeNotSatisfiable: 416,
   UpgradeRequired: 426,
+  RemoteRegistryFailed: 502,
+  RemoteRegistryTimeout: 504,
 } as const;
 
 const TITLE = {

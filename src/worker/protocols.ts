@@ -18,6 +18,7 @@ import type {
   PackageUpload,
   PackageVersion,
 } from "../shared/package.ts";
+import type { ResourceManagerAdministrationProtocol } from "../shared/protocol/administration.ts";
 import type {
   ApplicationClientProtocol,
   ClusterSecurity,
@@ -95,7 +96,9 @@ export interface Logs {
 }
 
 export type Protocols = {
-  readonly resourceManager: ApplicationClientProtocol & ClusterSecurity;
+  readonly resourceManager: ApplicationClientProtocol &
+    ResourceManagerAdministrationProtocol &
+    ClusterSecurity;
   serviceMaster(user: string, service: string): ServiceProtocol;
   readonly nodes: NodeConnections;
   readonly registry: RegistryNames &
@@ -119,14 +122,22 @@ export type Settings = {
   readonly domain: string;
   /** Accepts Hadoop's `?user.name=` from the machine itself. Never set in a deployment. */
   readonly development: boolean;
+  /** What the registry shows below `/net`: clusters of this deployment, and base URLs of others. */
+  readonly net: {
+    readonly clusters: readonly string[];
+    readonly remotes: ReadonlyMap<string, string>;
+  };
   /** Who reads the registry: anybody, or only users with a token. */
   readonly registryReaders: "anybody" | "authenticated";
+  /** Where `install.sh` gets the command from; undefined: the deployment does not say. */
+  readonly command?: { readonly url: string | undefined; readonly sha256: string | undefined };
 };
 
 /** Who calls, after authentication. */
 export type Caller =
   | (Principal & {
       readonly kind: "user";
+      readonly groups: readonly string[];
       /** When the token ends, epoch ms; null for a pseudo-authenticated developer. */
       readonly expiresMs: number | null;
     })
@@ -143,6 +154,7 @@ export type AppEnv = {
     requestId: string;
     cluster: string;
     protocols: Protocols;
+    settings: Settings;
     /** Null on the few public paths. */
     caller: Caller | null;
   };

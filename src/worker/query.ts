@@ -11,6 +11,14 @@ const WHOLE_NUMBER = /^-?\d{1,15}$/;
 /** `?user=joe`: whose things are meant; administrators only, unless it is the caller. */
 export const userParameter = { user: userNameSchema.optional() };
 
+const APPLICATION_ID = /^application_\d{1,16}_\d{4,16}$/;
+
+export const applicationParameters = z.object({
+  application: z
+    .string()
+    .regex(APPLICATION_ID, "an application id is such as application_1503963985568_0002"),
+});
+
 /** A whole number between `min` and `max`, or `fallback` when it is not given. */
 export function wholeNumber(min: number, max: number, fallback: number) {
   return z

@@ -34,20 +34,32 @@ export async function openEventStream(
   return ok(stream.start(() => opened.value.close()));
 }
 
-/** Texts wait here while the client does not read; their length is bounded. */
+const encoder = new TextEncoder();
+const HEARTBEAT = encoder.encode(": still here\n\n");
+const RETRY = encoder.encode(`retry: ${RETRY_MS}\n\n`);
+
+/** As events, for each message once: watchers of one path are given the same message. */
+const written = new WeakMap<RegistryWatchMessage, Uint8Array>();
+
+function eventsOf(message: RegistryWatchMessage): Uint8Array {
+  const bytes = written.get(message) ?? encoder.encode(formatMessage(message));
+  written.set(message, bytes);
+  return bytes;
+}
+
+/** Events wait here while the client does not read; their length is bounded. */
 class EventStream {
-  readonly #encoder = new TextEncoder();
-  #waiting: string[] = [];
+  #waiting: Uint8Array[] = [];
   #length = 0;
   #isOver = false;
   #wake: (() => void) | null = null;
   #stop: () => void = () => undefined;
 
   message(message: RegistryWatchMessage): void {
-    this.#add(formatMessage(message));
+    this.#add(eventsOf(message));
     if (this.#length <= LIMITS.registryWatchBufferMax) return;
     this.#waiting = [];
-    this.#add(formatMessage({ sequence: message.sequence, reset: true }));
+    this.#add(eventsOf({ sequence: message.sequence, reset: true }));
     this.closed();
     this.#stop();
   }
@@ -59,13 +71,13 @@ class EventStream {
 
   start(close: () => void): ReadableStream<Uint8Array> {
     const timer = setInterval(() => {
-      if (this.#waiting.length === 0) this.#add(": still here\n\n");
+      if (this.#waiting.length === 0) this.#add(HEARTBEAT);
     }, HEARTBEAT_INTERVAL_MS);
     this.#stop = () => {
       clearInterval(timer);
       close();
     };
-    this.#waiting.unshift(`retry: ${RETRY_MS}\n\n`);
+    this.#waiting.unshift(RETRY);
     return new ReadableStream<Uint8Array>({
       pull: async (controller) => {
         if (this.#waiting.length === 0 && !this.#isOver) {
@@ -74,10 +86,10 @@ class EventStream {
           });
           this.#wake = null;
         }
-        const text = this.#waiting.join("");
+        const ready = this.#waiting;
         this.#waiting = [];
         this.#length = 0;
-        if (text !== "") controller.enqueue(this.#encoder.encode(text));
+        for (const bytes of ready) controller.enqueue(bytes);
         if (!this.#isOver) return;
         clearInterval(timer);
         controller.close();
@@ -89,10 +101,10 @@ class EventStream {
     });
   }
 
-  #add(text: string): void {
+  #add(bytes: Uint8Array): void {
     if (this.#isOver) return;
-    this.#waiting.push(text);
-    this.#length += text.length;
+    this.#waiting.push(bytes);
+    this.#length += bytes.length;
     this.#wake?.();
   }
 }

@@ -110,10 +110,18 @@ export function registryOperation(answers: readonly object[], problem: object, o
         name: "path",
         in: "path",
         required: true,
-        description: "Path elements, separated by slashes; empty for the root.",
+        description:
+          "Path elements, separated by slashes; empty for the root. Below net/{cluster}: of that cluster, `stale` where it could not be asked.",
         schema: { type: "string" },
       },
       { name: "If-None-Match", in: "header", required: false, schema: text },
+      {
+        name: "Cache-Control",
+        in: "header",
+        required: false,
+        description: "no-cache: read anew what the edge may have kept.",
+        schema: text,
+      },
       {
         name: "Last-Event-ID",
         in: "header",

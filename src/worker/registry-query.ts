@@ -15,6 +15,9 @@ export type RegistryRequest =
   | { readonly view: "events" }
   | { readonly view: "poll"; readonly after: number | null; readonly waitMs: number };
 
+/** A request that is answered at once. */
+export type RegistryReading = Exclude<RegistryRequest, { view: "events" | "poll" }>;
+
 type View = RegistryRequest["view"];
 
 /** Of every view; `user.name` is Hadoop's, and means nothing to readers. */
@@ -184,6 +187,38 @@ function readQuery(parameters: URLSearchParams, findings: Finding[]): RegistryQu
     text,
   };
   return query;
+}
+
+/** The URL's query for a request that `parseRegistryRequest` has read, to ask another registry. */
+export function writeRegistryRequest(request: RegistryReading): URLSearchParams {
+  const parameters = new URLSearchParams();
+  const set = (name: string, value: string | null | undefined) => {
+    if (value !== undefined && value !== null) parameters.set(name, value);
+  };
+  switch (request.view) {
+    case "list":
+      set("list", "");
+      break;
+    case "subtree":
+      set("depth", String(request.depth));
+      break;
+    case "find": {
+      const { endpoint, scope, attributes, text } = request.query;
+      set("find", "");
+      for (const [name, value] of Object.entries(endpoint)) set(`endpointField.${name}`, value);
+      if (scope !== "any") set(scope, "");
+      for (const [name, value] of Object.entries(attributes)) set(`attribute.${name}`, value);
+      set("text", text);
+      break;
+    }
+    case "node":
+      break;
+  }
+  if (!("page" in request)) return parameters;
+  const { limit, after } = request.page;
+  set("limit", String(limit));
+  set("after", after === null || request.view === "list" ? after : writeCursor(after));
+  return parameters;
 }
 
 /** Where a page ended, as text that means nothing to a client: base64url of the path. */

@@ -62,6 +62,25 @@ it("gives the container YARN's variables, resolved tokens and none of the agent'
   expect(output).not.toContain("very-secret");
 });
 
+it("[RG19] gives the container the way to the registry, and its credential where only it sees it", async () => {
+  await node.start();
+  const registry = { path: "/users/alice/yarn-service/web/components/ctr-1", token: "ey.secret" };
+  const command = "env; tr '\\0' ' ' < /proc/$$/cmdline; echo {{SELVEDGE_REGISTRY_TOKEN}}";
+  const environment = {
+    COPY: "{{SELVEDGE_REGISTRY_TOKEN}}",
+    SELVEDGE_REGISTRY_TOKEN: "of the Yarnfile",
+  };
+  const id = await node.run(1, launchContext(command, { environment, registry }));
+  await node.tracker.untilState(id, "COMPLETE");
+  const lines = node.stdout(id).split("\n");
+  expect(lines).toContain(`SELVEDGE_REGISTRY_URL=${node.tracker.url}`);
+  expect(lines).toContain(`SELVEDGE_REGISTRY_PATH=${registry.path}`);
+  const told = lines.filter((line) => line.includes("secret"));
+  expect(told).toEqual(["SELVEDGE_REGISTRY_TOKEN=ey.secret"]);
+  const record = readFileSync(join(node.home, "nm-state", `${id}.json`), "utf8");
+  expect(record).not.toContain("secret");
+});
+
 it("keeps directories, scripts and logs for their owner's eyes only", async () => {
   await node.start();
   const id = await node.run(1, launchContext("sleep 60"));

@@ -19,7 +19,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   durable: ["shared", "core", "durable", "zod", "jose", "cloudflare:workers"],
   worker: ["shared", "worker", "zod", "jose", "yaml", "hono"],
   client: ["shared", "client"],
-  agent: ["shared", "client", "agent", "zod", "jose", "ws", "node:"],
+  agent: ["shared", "client", "agent", "zod", "jose", "tar", "ws", "yauzl", "node:"],
   cli: ["shared", "client", "cli", "zod", "yaml", "commander", "cli-table3", "node:"],
 };
 

@@ -6,6 +6,7 @@ import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
 import { nameserversOf, parseServerAddress } from "../../src/cli/dns/addresses.ts";
 import { AnswerCache } from "../../src/cli/dns/answer-cache.ts";
+import { clusterNames } from "../../src/cli/dns/cluster-names.ts";
 import { type QueryLog, Resolver } from "../../src/cli/dns/resolver.ts";
 import { type DnsServer, startDnsServer } from "../../src/cli/dns/server.ts";
 import { upstreamServers } from "../../src/cli/dns/upstream.ts";
@@ -137,6 +138,21 @@ describe("the cluster's names on a node", () => {
     state.nowMs += 1_001;
     expect((await ask(NAME)).answers[0]?.ttlSeconds).toBe(5);
     expect(state.asked).toHaveLength(2);
+  });
+
+  it("[RG48] are kept for less when the cluster's edge has kept them already", async () => {
+    const server = createServer((_, response) => {
+      const { answers } = addresses(NAME, 1);
+      const bytes = encodeMessage({ ...queryMessage(NAME, DNS_TYPE.A), isResponse: true, answers });
+      response.writeHead(200, { age: "3" }).end(bytes);
+    });
+    server.listen(LOOPBACK);
+    await once(server, "listening");
+    ends.push(() => new Promise((closed) => server.close(closed)));
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const askCluster = clusterNames({ url, cluster: undefined, token: undefined });
+    const { answers } = await askCluster({ name: NAME, type: DNS_TYPE.A });
+    expect(answers).toMatchObject([{ ttlSeconds: 2 }]);
   });
 
   it("[RG48] that do not exist are kept for what the SOA says", async () => {

@@ -150,7 +150,9 @@ describe("node list", () => {
     const lost = { ...node, id: "tin:8041", state: "LOST", healthReport: "no heartbeat for 10 s" };
     cluster.play("GET /ws/v1/cluster/nodes", { body: { nodes: { node: [node, lost] } } });
     const { stdout } = await desk.run(["node", "list"]);
-    expect(stdout).toMatch(/^box:8041 +RUNNING +\/default-rack +2 +512\/2048 +2\/4 +fast +0.1.0$/m);
+    expect(stdout).toMatch(
+      /^box:8041 +RUNNING +\/default-rack +2 +512\/2048 +2\/4 +0 +fast +0.1.0$/m,
+    );
     expect(stdout).toContain("\n\ntin:8041: no heartbeat for 10 s\n");
   });
 

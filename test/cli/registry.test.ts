@@ -3,6 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { type Served, serve } from "../support/serve.ts";
+import { inTwoIsolates } from "../support/two-isolates.ts";
 import { type FakeCluster, fakeCluster } from "../worker/fake-cluster.ts";
 import { createDesk, type Desk } from "./command.ts";
 
@@ -31,6 +32,35 @@ async function resolve(path: string) {
   const { stdout } = await registry(["resolve", path, "-o", "json"]);
   return JSON.parse(stdout);
 }
+
+describe("looking up", () => {
+  it("[RG61] shows what the command before has done, wherever it was done", async () => {
+    const edge = await serve(inTwoIsolates(cluster.app));
+    desk = createDesk(edge.url);
+    const bind = ["bind", "-p", HBASE, "--api", "org.apache.hbase", "--rest"];
+    for (const uri of ["http://one/", "http://two/", "http://three/"]) {
+      expect(await registry([...bind, uri])).toMatchObject({ exitCode: 0 });
+      expect(await resolve(HBASE)).toMatchObject({ external: [{ addresses: [{ uri }] }] });
+    }
+    await edge.close();
+  });
+
+  it("[RG63] shows other clusters below /net", async () => {
+    await registry(["bind", "-p", HBASE, "--api", "org.example.elsewhere", "--rest", "http://h/"]);
+    expect((await registry(["ls", "/net"])).stdout).toBe("blue\ndefault\n");
+    expect(await resolve(`/net/blue${HBASE}`)).toMatchObject({
+      external: [{ api: "org.example.elsewhere" }],
+    });
+    const found = await registry(["find", "/net/blue", "--text", "elsewhere", "-o", "json"]);
+    expect(JSON.parse(found.stdout)).toMatchObject([{ path: `/net/blue${HBASE}` }]);
+  });
+
+  it("[RG64] refuses to write below /net", async () => {
+    const { exitCode, stderr } = await registry(["mknode", "-p", "/net/blue/users/joe/x"]);
+    expect(exitCode).not.toBe(0);
+    expect(stderr).toContain("can only be read");
+  });
+});
 
 describe("publishing", () => {
   it("[RG12] makes paths, and says whether they were there", async () => {

@@ -6,6 +6,7 @@ import { findRecords } from "../../src/client/registry-find.ts";
 import { type RegistryEvent, watchRegistry } from "../../src/client/registry-watch.ts";
 import { registryRoutes } from "../../src/worker/routes/registry.ts";
 import { mapRegistry } from "../support/map-registry.ts";
+import { NO_NET } from "../support/no-net.ts";
 import { recordNamed } from "../support/registry-contract.ts";
 
 function open() {
@@ -13,7 +14,7 @@ function open() {
   const app = new Hono();
   app.route(
     "/registry/v1",
-    registryRoutes(() => ({ registry, registryWatch: registry })),
+    registryRoutes(() => ({ registry, registryWatch: registry }), NO_NET),
   );
   const fetch: typeof globalThis.fetch = async (input, init) => app.request(String(input), init);
   return { registry, options: { url: "http://cluster.test", fetch } };

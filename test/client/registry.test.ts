@@ -10,6 +10,7 @@ import {
   statChildren,
 } from "../../src/client/registry-records.ts";
 import { type Served, serve } from "../support/serve.ts";
+import { inTwoIsolates } from "../support/two-isolates.ts";
 import { type FakeCluster, fakeCluster } from "../worker/fake-cluster.ts";
 
 let cluster: FakeCluster;
@@ -49,6 +50,20 @@ describe("RegistryOperations", () => {
     expect(await registry.list("/users/joe")).toEqual(["db"]);
     expect(await registry.delete(path)).toBe(true);
     expect(await registry.exists(path)).toBe(false);
+  });
+
+  it("[RG61] shows what it has written itself, where others may see what was before", async () => {
+    const edge = await serve(inTwoIsolates(cluster.app));
+    const client = (token?: string) =>
+      registryClient(createHttp({ url: edge.url, ...(token === undefined ? {} : { token }) }));
+    const [writer, other] = [client(cluster.tokens.joe), client()];
+    const path = "/users/joe/db";
+    await writer.bind(path, { description: "one" }, { createParents: true });
+    expect((await other.resolve(path)).description).toBe("one");
+    await writer.bind(path, { description: "two" }, { overwrite: true });
+    expect((await writer.resolve(path)).description).toBe("two");
+    expect(await reasonOf(writer.bind(path, {}))).toBe("FileAlreadyExistsException");
+    await edge.close();
   });
 
   it("[RG13] throws with the names of Java's exceptions", async () => {

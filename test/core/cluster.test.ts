@@ -70,7 +70,7 @@ function bench(nodes: readonly string[] = ["a"]) {
   registerApplicationMaster(cluster, attemptId);
   const request = (responseId: number, count?: number, changes: Partial<AllocateRequest> = {}) => {
     sequence += 1;
-    const ask = { priority: 0, allocationRequestId: 0, resourceName: "*", capability: GB };
+    const ask = { priority: 0, allocationRequestId: 0, capability: GB };
     const asks = count === undefined ? [] : [{ ...ask, count }];
     return { responseId, sequence, progress: 0, asks, releases: [], ...changes };
   };
@@ -84,6 +84,8 @@ function context(submissionId = "one", memoryMb = 1_024) {
     name: "hello",
     user: "ann",
     queue: "default",
+    submitter: { user: "ann", groups: [], isAdmin: false },
+    lifetimeSeconds: -1,
     applicationType: "yarn-service",
     master: "default/ann/hello",
     submissionId,
@@ -98,6 +100,15 @@ function answerOf<Value>(reply: Reply<Value>): Value {
 
 const idsOf = (containers: readonly { readonly containerId: string }[]) =>
   containers.map(({ containerId }) => containerId);
+
+it("[RG16] a container that its master was never told of leaves nothing to purge", () => {
+  const { cluster, report, request, said } = bench([]);
+  said(request(0, 1));
+  report("a");
+  expect(cluster.containers.size).toBe(1);
+  report("a", "LOST");
+  expect([cluster.containers.size, cluster.purges.size]).toEqual([0, 0]);
+});
 
 describe("submitting an application", () => {
   it("[RM1] is done once, however often it is said", () => {

@@ -1,26 +1,41 @@
 import { describe, expect, it } from "vitest";
+import { CapacityScheduler } from "../../src/core/scheduler/capacity-scheduler.ts";
 import {
-  type Ask,
-  type Assignment,
-  CapacityScheduler,
-  type MinimumAllocation,
-} from "../../src/core/scheduler/capacity-scheduler.ts";
+  DEFAULT_CONFIGURATION,
+  type SchedulerConfiguration,
+} from "../../src/core/scheduler/configuration.ts";
+import type { Ask, Assignment } from "../../src/core/scheduler/request.ts";
 import type { Reply } from "../../src/shared/errors.ts";
-import type { Resource } from "../../src/shared/resource.ts";
+import { NO_RESOURCE, type Resource } from "../../src/shared/resource.ts";
 
-function cluster(nodes: Record<string, Resource> = {}, minimum?: MinimumAllocation) {
-  const scheduler = new CapacityScheduler(minimum);
+function cluster(
+  nodes: Record<string, Resource> = {},
+  configuration: SchedulerConfiguration = DEFAULT_CONFIGURATION,
+) {
+  const scheduler = new CapacityScheduler(configuration);
   let sequence = 0;
   let order = 0;
-  const addNode = (nodeId: string, capability: Resource) =>
-    scheduler.addNode({ nodeId, rack: "/default-rack", labels: [], capability });
+  const addNode = (nodeId: string, capability: Resource) => {
+    const place = { host: nodeId, rack: "/default-rack", labels: [], attributes: {} };
+    scheduler.addNode({ nodeId, ...place, capability });
+  };
+  const addApplication = (attemptId: string, position: number) =>
+    scheduler.addApplication({
+      attemptId,
+      queue: "root.default",
+      user: "alice",
+      order: position,
+      priority: 0,
+      masterResource: NO_RESOURCE,
+    });
   for (const [nodeId, capability] of Object.entries(nodes)) addNode(nodeId, capability);
   return {
     scheduler,
     addNode,
+    addApplication,
     submit(attemptId: string, ...asks: Partial<Ask>[]) {
       order += 1;
-      scheduler.addApplication({ attemptId, queue: "root.default", user: "alice", order });
+      addApplication(attemptId, order);
       for (const ask of asks) this.ask(attemptId, ask);
     },
     ask(attemptId: string, ask: Partial<Ask>) {
@@ -28,7 +43,7 @@ function cluster(nodes: Record<string, Resource> = {}, minimum?: MinimumAllocati
       scheduler.setAsk(attemptId, { ...base, ...ask });
     },
     schedule(max = 1_000): Assignment[] {
-      return scheduler.schedule(max, () => {
+      return scheduler.schedule(0, max, () => {
         sequence += 1;
         return `c${sequence}`;
       });
@@ -75,12 +90,17 @@ describe("asking", () => {
         resource: gb(1),
         priority: 3,
         allocationRequestId: 7,
+        locality: "OFF_SWITCH",
       })),
     );
     expect(scheduler.asks("app1")).toEqual([]);
     expect(world.schedule()).toEqual([]);
-    expect(scheduler.attemptUsage("app1")).toEqual({ allocated: gb(2, 2), containers: 2 });
-    expect(scheduler.nodeUsage("n1:1")).toEqual({ used: gb(2, 2), containers: 2 });
+    expect(scheduler.attemptUsage("app1")).toMatchObject({ allocated: gb(2, 2), containers: 2 });
+    expect(scheduler.nodeUsage("n1:1")).toEqual({
+      used: gb(2, 2),
+      reserved: gb(0, 0),
+      containers: 2,
+    });
   });
 
   it("says the outstanding number, not a difference: the last word counts", () => {
@@ -105,8 +125,9 @@ describe("asking", () => {
   });
 
   it("is rounded up to a multiple of the minimum allocation", () => {
-    const minimum = { minimumMemoryMb: 1_024, minimumVcores: 2 };
-    const world = cluster({ "n1:1": gb(8, 8) }, minimum);
+    const minimumAllocation = { memoryMb: 1_024, vcores: 2 };
+    const configuration = { ...DEFAULT_CONFIGURATION, minimumAllocation };
+    const world = cluster({ "n1:1": gb(8, 8) }, configuration);
     world.submit("app1", { capability: { memoryMb: 1_500, vcores: 3 } });
     world.submit("app2", { capability: { memoryMb: 0, vcores: 0 } });
     expect(world.scheduler.asks("app1")).toMatchObject([{ capability: gb(2, 4) }]);
@@ -127,7 +148,7 @@ describe("asking", () => {
     world.scheduler.release("c1");
     expect(world.schedule()).toEqual([]);
     expect(world.scheduler.asks("app1")).toEqual([]);
-    expect(world.scheduler.attemptUsage("app1")).toEqual({ allocated: gb(1), containers: 1 });
+    expect(world.scheduler.attemptUsage("app1")).toMatchObject({ allocated: gb(1), containers: 1 });
     world.scheduler.release("c2");
     expect(world.scheduler.usage()).toMatchObject({ used: gb(0, 0), containers: 0 });
   });
@@ -135,9 +156,9 @@ describe("asking", () => {
 
 describe("order of service", () => {
   it("serves the application that was submitted first, whatever came first in time", () => {
-    const { scheduler, schedule, ask } = cluster({ "n1:1": gb(1) });
+    const { addApplication, schedule, ask } = cluster({ "n1:1": gb(1) });
     for (const [attemptId, order] of [["late", 2] as const, ["early", 1] as const]) {
-      scheduler.addApplication({ attemptId, queue: "root.default", user: "alice", order });
+      addApplication(attemptId, order);
       ask(attemptId, {});
     }
     expect(schedule()).toMatchObject([{ attemptId: "early" }]);
@@ -248,7 +269,11 @@ describe("nodes come and go", () => {
     world.scheduler.removeNode("n1:1");
     world.ask("app1", { count: 1 });
     expect(world.schedule()).toEqual([]);
-    expect(world.scheduler.nodeUsage("n1:1")).toEqual({ used: gb(1), containers: 1 });
+    expect(world.scheduler.nodeUsage("n1:1")).toEqual({
+      used: gb(1),
+      reserved: gb(0, 0),
+      containers: 1,
+    });
     expect(world.scheduler.usage()).toEqual({
       total: gb(0, 0),
       used: gb(1),
@@ -294,7 +319,13 @@ describe("nodes come and go", () => {
   it("notices room on one node even after a great many changes on another", () => {
     const world = cluster({ "quiet:1": gb(4, 4), "busy:1": gb(1) });
     const book = (containerId: string, nodeId: string) =>
-      world.scheduler.book({ containerId, attemptId: "app0", nodeId, resource: gb(1) });
+      world.scheduler.book({
+        containerId,
+        attemptId: "app0",
+        nodeId,
+        resource: gb(1),
+        priority: 0,
+      });
     book("first", "quiet:1");
     world.submit("app1", { capability: gb(4, 4) });
     expect(world.schedule()).toEqual([]);
@@ -309,7 +340,13 @@ describe("nodes come and go", () => {
   it("notices room on one node even after containers of many unknown nodes came", () => {
     const world = cluster({ "n0:1": gb(1), "n1:1": gb(4, 4) });
     const book = (containerId: string, nodeId: string) =>
-      world.scheduler.book({ containerId, attemptId: "app0", nodeId, resource: gb(1) });
+      world.scheduler.book({
+        containerId,
+        attemptId: "app0",
+        nodeId,
+        resource: gb(1),
+        priority: 0,
+      });
     book("first", "n1:1");
     world.submit("app1", { capability: gb(4, 4) });
     expect(world.schedule()).toEqual([]);
@@ -344,6 +381,7 @@ describe("why not", () => {
       attemptId: "app2",
       nodeId: "plain:1",
       resource: gb(1),
+      priority: 0,
     });
     expect(world.scheduler.pending("app1")).toEqual([
       {
@@ -418,8 +456,9 @@ describe("admission", () => {
 
 describe("headroom", () => {
   it("is what is free on registered nodes, in whole minimum allocations", () => {
-    const minimum = { minimumMemoryMb: 1_024, minimumVcores: 1 };
-    const world = cluster({ "n1:1": { memoryMb: 3_500, vcores: 4 }, "n2:1": gb(8, 8) }, minimum);
+    const minimumAllocation = { memoryMb: 1_024, vcores: 1 };
+    const nodes = { "n1:1": { memoryMb: 3_500, vcores: 4 }, "n2:1": gb(8, 8) };
+    const world = cluster(nodes, { ...DEFAULT_CONFIGURATION, minimumAllocation });
     world.submit("app1", { count: 1 });
     world.schedule();
     world.scheduler.removeNode("n2:1");

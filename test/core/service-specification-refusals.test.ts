@@ -466,10 +466,6 @@ const UNSUPPORTED: readonly (readonly [path: string, input: unknown])[] = [
   ["dependencies", yarnfile({ dependencies: ["other"] })],
   ["resource.profile", yarnfile({ resource: { profile: "big" } })],
   ["components[0].artifact", of({ artifact: { id: "x", type: "SERVICE" } })],
-  [
-    "components[0].placement_policy",
-    of({ placement_policy: { constraints: [{ type: "AFFINITY" }] } }),
-  ],
   ["components[0].decommissioned_instances", of({ decommissioned_instances: ["hello-0"] })],
   ["components[0].readiness_check.artifact", of({ readiness_check: { artifact: { id: "x" } } })],
   ["components[0].state", of({ state: "UPGRADING" })],

@@ -16,7 +16,7 @@ import { recordsPublished, registryChanges } from "../../src/core/service/record
 import { Service } from "../../src/core/service/state.ts";
 import { allocated, serviceWork } from "../../src/core/service/work.ts";
 import { type Harness, harness, MASTER } from "../support/harness.ts";
-import { component } from "../support/yarnfile.ts";
+import { component, SUBMITTER } from "../support/yarnfile.ts";
 
 const GB = { memory: "1024", cpus: 1 };
 
@@ -61,7 +61,9 @@ describe("a service", () => {
     cluster.create({ state: "STOPPED" });
     expect(cluster.view().state).toBe("STOPPED");
     expect(cluster.states()).toEqual({});
-    cluster.command((service, nowMs) => startService(service, cluster.submissionId(), nowMs));
+    cluster.command((service, nowMs) =>
+      startService(service, cluster.submissionId(), SUBMITTER, nowMs),
+    );
     expect(cluster.states()).toEqual({ "hello-0": "READY" });
   });
 
@@ -81,7 +83,9 @@ describe("a service", () => {
     expect(cluster.running()).toEqual([]);
     expect(cluster.cluster.containers.size).toBe(0);
     expect(cluster.view()).toMatchObject({ state: "STOPPED", diagnostics: "stopped by user" });
-    cluster.command((service, nowMs) => startService(service, cluster.submissionId(), nowMs));
+    cluster.command((service, nowMs) =>
+      startService(service, cluster.submissionId(), SUBMITTER, nowMs),
+    );
     expect(cluster.states()).toEqual({ "hello-0": "READY", "hello-1": "READY" });
   });
 
@@ -393,14 +397,15 @@ describe("what a master says to others", () => {
     const work = serviceWork(service, { master: MASTER, domain: "" });
     const question = work.find((item) => item.type === "allocate");
     cluster.command((_, now) => stopService(service, now));
-    cluster.command((_, now) => startService(service, cluster.submissionId(), now));
+    cluster.command((_, now) => startService(service, cluster.submissionId(), SUBMITTER, now));
     const before = cluster.states();
     if (question?.type !== "allocate") throw new Error("nothing was asked");
     const completed = [
       { containerId: cluster.containerOf("hello-0"), exitStatus: 1, diagnostics: "" },
     ];
     const answer = { responseId: 7, allocated: [], completed, pending: [] };
-    const rest = { availableResources: { memoryMb: 0, vcores: 0 }, clusterNodes: 2 };
+    const none = { preemption: [], updated: [], updateErrors: [] };
+    const rest = { availableResources: { memoryMb: 0, vcores: 0 }, clusterNodes: 2, ...none };
     allocated(service, question.request, { ...answer, ...rest }, nowMs);
     expect(cluster.states()).toEqual(before);
   });
@@ -409,7 +414,7 @@ describe("what a master says to others", () => {
     const cluster = running(1);
     const before = cluster.service.row?.attemptId ?? "";
     cluster.command((service, nowMs) => stopService(service, nowMs));
-    startService(cluster.service, cluster.submissionId(), cluster.nowMs);
+    startService(cluster.service, cluster.submissionId(), SUBMITTER, cluster.nowMs);
     const application = {
       applicationId: "application_1_0002",
       attemptId: "appattempt_1_0002_000001",

@@ -166,6 +166,7 @@ describe("tokens", () => {
         nodeId: NODE_ID,
         user: "joe",
         resource: { memoryMb: 256, vcores: 1 },
+        version: 0,
       }));
       const tokens = await keys.signContainerTokens(grants, 600);
       const claims = await Promise.all(

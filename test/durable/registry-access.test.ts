@@ -1,7 +1,8 @@
 import { env, evictDurableObject, runInDurableObject } from "cloudflare:test";
 import fc from "fast-check";
-import { describe, expect, it, vi } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { Registry } from "../../src/durable/registry.ts";
+import { ResourceManager } from "../../src/durable/resource-manager.ts";
 import { migrateRegistryStore } from "../../src/durable/store/registry-store.ts";
 import {
   bind,
@@ -24,6 +25,11 @@ let count = 0;
 /** A registry of its own for each test: storage is shared within this file. */
 const openObject = () => registries.getByName(`access-${++count}`);
 const open = () => openObject() as unknown as WholeRegistry;
+
+// The containers of these tests have no cluster, and are joe's.
+beforeEach(() => {
+  vi.spyOn(ResourceManager.prototype, "findLiveContainer").mockResolvedValue({ user: "joe" });
+});
 
 describeRegistryAccess("[RG5] [RG6] [RG7] [RG8] [RG9] the registry over SQLite", open);
 

@@ -205,6 +205,7 @@ describe("[RG24] a search by API", () => {
     await fill(registry, manyServices(1_200, 100));
     await runInDurableObject(registry, (_, { storage }) => {
       storage.sql.exec("DROP TABLE registry_term; DROP TABLE registry_change");
+      storage.sql.exec("DROP TABLE registry_publisher");
       const later = storage.sql.exec<{ name: string }>(
         "SELECT name FROM sqlite_master WHERE type = 'index' AND name LIKE 'registry_node_by_%'",
       );
@@ -397,7 +398,10 @@ describe("[RG28] slowing down", () => {
     const name = nextName();
     const read = (path: string, address?: string) =>
       worker.fetch(`https://selvedge.test/clusters/${name}/registry/v1${path}`, {
-        headers: address ? { "CF-Connecting-IP": address } : {},
+        headers: {
+          "Cache-Control": "no-cache",
+          ...(address ? { "CF-Connecting-IP": address } : {}),
+        },
       });
     let refused: Response | undefined;
     for (let asked = 0; asked < 400 && refused === undefined; asked++) {
@@ -414,5 +418,25 @@ describe("[RG28] slowing down", () => {
     expect((await read("/services", "192.0.2.1")).status).toBe(200);
     expect((await read("/users", "192.0.2.2")).status).toBe(200);
     expect((await read("/users")).status).toBe(200);
+  });
+});
+
+describe("[RG63] [RG64] /net", () => {
+  it("[RG63] [RG64] shows another cluster of the deployment, which cannot be written through it", async () => {
+    const [east, west] = [nextName(), nextName()];
+    const read = (cluster: string, path: string) =>
+      worker.fetch(`https://selvedge.test/clusters/${cluster}/registry/v1${path}`);
+    const record = withApi("org.apache.hadoop.webhdfs");
+    expectOk(await registries.getByName(west).bind("/services/hdfs", record, { overwrite: false }));
+    const seen = await read(east, `/net/${west}/services/hdfs`);
+    expect([seen.status, await seen.json()]).toMatchObject([
+      200,
+      { path: `/net/${west}/services/hdfs`, record: { external: record.external } },
+    ]);
+    expect((await read(east, "/services/hdfs")).status).toBe(404);
+    const bind = { op: "bind", createParents: true, overwrite: true } as const;
+    const path = `/net/${west}/services/hive`;
+    const written = await registries.getByName(east).transact([{ ...bind, path, record }]);
+    expect(outcomeOf(written)).toContain("FAILED_PRECONDITION");
   });
 });

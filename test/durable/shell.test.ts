@@ -34,7 +34,9 @@ const CALLS: readonly (readonly [name: string, of: { readonly prototype: object 
   ["cleanupContainers", ResourceTracker],
   ["onAllocateReady", ServiceMaster],
   ["onContainerStatuses", ServiceMaster],
-  ["transact", Registry],
+  ["publish", Registry],
+  ["purgeEnded", Registry],
+  ["createHomes", Registry],
 ];
 
 type Disturbance = "request" | "answer";

@@ -21,6 +21,11 @@ const COMPONENTS = "/users/admin/yarn-service/hello-world/components";
 /** Something that each example prints only when it has shown what it is about. */
 const SHOWN: Readonly<Record<string, readonly string[]>> = {
   "compare-and-set": ["somebody else was faster", "external  org.example.sql  hadoop/IPC  db4"],
+  "container-binds-itself": [
+    "bind /services/not-mine 403",
+    "/jmx 200",
+    "nothing below /users/admin/yarn-service matches",
+  ],
   "digest-accessor": ["digest  tomcat", "http://rack4server3:43572", "(403)"],
   "find-by-api": ["/services/hbase", "/users/admin/org-apache-hbase/demo1", '{"matches":[{'],
   "publish-a-core-service": ["namenode1.example.com:8020", "namenode2", "stopped for maintenance"],

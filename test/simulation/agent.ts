@@ -24,6 +24,9 @@ const BACKOFF_MAX_MS = 15_000;
 
 type Order = { readonly exitStatus: number; readonly diagnostics: string };
 
+/** What watches over the agent starts it again, however it ended. */
+const RESTART_MS = 20_000;
+
 export class SimulatedAgent {
   readonly #machine: Machine;
   readonly #containers = new Map<string, ContainerRecord>();
@@ -106,6 +109,9 @@ export class SimulatedAgent {
       this.#reconcile();
     } else if (message.type === "acknowledge") {
       this.#acknowledge(message.containerIds);
+    } else if (message.type === "shutdown") {
+      this.#machine.killAgent();
+      this.#machine.startAgentIn(RESTART_MS);
     }
   }
 

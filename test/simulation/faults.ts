@@ -1,4 +1,5 @@
 /** What goes wrong, drawn from the seed: first the weather of the whole run, then single blows. */
+import type { YarnEnd } from "../../src/shared/protocol/registry-operations.ts";
 import type { NetworkFaults } from "./network.ts";
 import type { Random } from "./random.ts";
 import type { Cluster } from "./simulation.ts";
@@ -40,6 +41,9 @@ const BLOWS: readonly Blow[] = [
   changeHealth,
   leapClock,
   killApplication,
+  decommission,
+  bindRecord,
+  bindRecord,
 ];
 
 export function strike(cluster: Cluster): void {
@@ -139,4 +143,35 @@ function killApplication({ resourceManager, users, world }: Cluster): void {
   const master = resourceManager.core.applications.get(applicationId)?.master ?? "";
   users.get(master)?.killed();
   resourceManager.forceKillApplication(applicationId);
+}
+
+/** An operator sends a node away, and takes it back after a while. */
+function decommission({ machines, resourceManager, world }: Cluster): void {
+  const { nodeId } = world.random.pick(machines);
+  if (!resourceManager.core.nodes.get(nodeId)) return;
+  const timeoutSeconds = world.random.pick([0, 5, 60, null]);
+  world.note(`${nodeId} is decommissioned within ${timeoutSeconds ?? "any number of"} s`);
+  resourceManager.decommissionNode(nodeId, timeoutSeconds);
+  world.after(world.random.skewed(1_000, 90_000), `${nodeId} is taken back`, () =>
+    resourceManager.recommissionNode(nodeId),
+  );
+}
+
+/** Somebody binds a record to the life of a container, an attempt or an application. */
+function bindRecord({ resourceManager, registry, world }: Cluster): void {
+  const { core } = resourceManager;
+  const ends: YarnEnd[] = [];
+  for (const { containerId, state, deliveredIn } of core.containers.values()) {
+    if (state === "COMPLETED" || deliveredIn === null) continue;
+    ends.push({ yarnId: containerId, persistence: "container" });
+  }
+  for (const applicationId of core.liveApplications.of("live")) {
+    const attemptId = core.applications.get(applicationId)?.attemptId ?? "";
+    ends.push({ yarnId: attemptId, persistence: "application-attempt" });
+    ends.push({ yarnId: applicationId, persistence: "application" });
+  }
+  if (ends.length === 0) return;
+  const end = world.random.pick(ends);
+  world.note(`a record is bound to ${end.yarnId}`);
+  registry.bindTo(end);
 }

@@ -12,6 +12,7 @@ import type { Service } from "../../src/core/service/state.ts";
 import type { Reply } from "../../src/shared/errors.ts";
 import type { AllocateRequest } from "../../src/shared/protocol/application-master.ts";
 import type { TrackerMessage } from "../../src/shared/protocol/resource-tracker.ts";
+import { MapPublisherLog } from "../support/map-publishers.ts";
 
 export type Mutant = {
   readonly name: string;
@@ -28,6 +29,8 @@ export type Mutant = {
     request: AllocateRequest,
     nowMs: number,
   ) => Reply<UnsignedAllocateResponse>;
+  /** What the registry remembers of its publishers. */
+  readonly publishers?: () => MapPublisherLog;
   /** Messages to agents that are never sent. */
   readonly dropsMessage?: (message: TrackerMessage) => boolean;
   /** The agent forgets a container as soon as its end was acknowledged. */
@@ -81,7 +84,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "an application ends without its containers",
-    foundBy: ["OWNER", "REST"],
+    foundBy: ["OWNER", "PURGED", "REST"],
     cluster(cluster) {
       cluster.endApplication = (application, end, nowMs) => {
         cluster.scheduler.removeApplication(application.attemptId);
@@ -148,6 +151,35 @@ export const MUTANTS: readonly Mutant[] = [
         drain().filter(
           ({ table, body }) => !(table === "published" && body?.endsWith('"body":""}')),
         );
+    },
+  },
+  {
+    name: "the registry carries out publications that were overtaken",
+    foundBy: ["RECORDS", "REGISTRY", "PURGED"],
+    publishers() {
+      const publishers = new MapPublisherLog();
+      publishers.last = () => undefined;
+      return publishers;
+    },
+  },
+  {
+    name: "what the registry shall purge is not stored",
+    foundBy: ["PURGED", "REBUILT"],
+    cluster(cluster) {
+      const drain = cluster.drain.bind(cluster);
+      cluster.drain = () => drain().filter(({ table }) => table !== "purges");
+    },
+  },
+  {
+    name: "ends are taken for purged that were added while the registry was told of others",
+    foundBy: ["PURGED"],
+    cluster(cluster) {
+      const put = cluster.purges.put.bind(cluster.purges);
+      cluster.purges.put = (row) => {
+        const before = cluster.purges.get(String(row.page))?.ended.length ?? 0;
+        if (row.ended.length < before) cluster.purges.delete(String(row.page));
+        else put(row);
+      };
     },
   },
 ];

@@ -12,11 +12,23 @@ import {
 import { ALLOCATION_EXPIRY_MS, Cluster } from "../../src/core/cluster/cluster.ts";
 import {
   cleanupsSent,
-  expireAllocations,
   nextExpiryMs,
   reportNodes,
+  settleNode,
+  shutdownOrders,
   unsentCleanups,
 } from "../../src/core/cluster/node.ts";
+import {
+  decommissionNodes,
+  recommissionNodes,
+} from "../../src/core/cluster/node-administration.ts";
+import {
+  endsPurged,
+  endsToPurge,
+  homesMade,
+  usersWithoutHome,
+} from "../../src/core/cluster/registry-duties.ts";
+import { nextClusterDeadlineMs, settleCluster } from "../../src/core/cluster/settle.ts";
 import { ok, type Reply } from "../../src/shared/errors.ts";
 import type {
   ApplicationSubmissionContext,
@@ -27,11 +39,18 @@ import type {
   AllocateResponse,
   FinishApplicationMasterRequest,
 } from "../../src/shared/protocol/application-master.ts";
-import type { CleanupOrder, TrackerReport } from "../../src/shared/protocol/resource-tracker.ts";
+import type { YarnEnd } from "../../src/shared/protocol/registry-operations.ts";
+import type {
+  CleanupOrder,
+  ShutdownOrder,
+  TrackerReport,
+} from "../../src/shared/protocol/resource-tracker.ts";
 import { DurableObject } from "./durable-object.ts";
 import type { Peers } from "./peers.ts";
+import type { SimulatedRegistry } from "./registry.ts";
 
 const WAKE_AGAIN_MS = 2_000;
+const SHUTDOWN_AGAIN_MS = 30_000;
 
 type Work =
   | { readonly key: string; readonly type: "wake"; readonly attemptId: string }
@@ -40,7 +59,17 @@ type Work =
       readonly type: "cleanup";
       readonly shard: string;
       readonly orders: readonly CleanupOrder[];
-    };
+    }
+  | {
+      readonly key: string;
+      readonly type: "shutdown";
+      readonly shard: string;
+      readonly orders: readonly ShutdownOrder[];
+    }
+  | { readonly key: string; readonly type: "purge"; readonly ended: readonly YarnEnd[] }
+  | { readonly key: string; readonly type: "homes"; readonly users: readonly string[] };
+
+type Settled = (holdMs: number | null) => void;
 
 export class SimulatedResourceManager extends DurableObject<Cluster, Work> {
   peers: Peers | undefined;
@@ -56,25 +85,30 @@ export class SimulatedResourceManager extends DurableObject<Cluster, Work> {
   }
 
   protected override settle(nowMs: number): void {
-    expireAllocations(this.core, nowMs);
+    settleCluster(this.core, nowMs);
   }
 
   protected override nextDeadlineMs(): number | null {
-    return nextExpiryMs(this.core);
+    return nextClusterDeadlineMs(this.core);
   }
 
   override digest(core: Cluster): string {
     const nodes = [...core.nodes.values()]
       .map(({ facts }) => facts.nodeId)
       .sort()
-      .map((nodeId) => core.scheduler.nodeUsage(nodeId));
+      // Reservations are made anew after a restart.
+      .map((nodeId) => ({ ...core.scheduler.nodeUsage(nodeId), reserved: null }));
     const attempts = [...core.applications.values()]
       .map(({ attemptId }) => attemptId)
       .sort()
-      .map((attemptId) => [core.scheduler.attemptUsage(attemptId), core.scheduler.asks(attemptId)]);
+      .map((attemptId) => [
+        { ...core.scheduler.attemptUsage(attemptId), reserved: null },
+        core.scheduler.asks(attemptId),
+      ]);
     const cleanups = [...unsentCleanups(core).values()].flat().map((order) => order.containerId);
     const news = [...core.attemptsWithNews()].sort();
-    return JSON.stringify([nodes, attempts, cleanups.sort(), news, nextExpiryMs(core)]);
+    const duties = [endsToPurge(core), [...usersWithoutHome(core)].sort()];
+    return JSON.stringify([nodes, attempts, cleanups.sort(), news, nextExpiryMs(core), duties]);
   }
 
   submitApplication(context: ApplicationSubmissionContext) {
@@ -99,24 +133,40 @@ export class SimulatedResourceManager extends DurableObject<Cluster, Work> {
     );
     if (!reply.ok) return reply;
     const expiresMs = this.world.nowMs + ALLOCATION_EXPIRY_MS;
-    const { allocated, ...rest } = reply.value;
+    const { allocated, updated: _, ...rest } = reply.value;
     const containers = allocated.map((row) => ({
       containerId: row.containerId,
       attemptId,
       nodeId: row.nodeId,
       nodeIncarnation: row.nodeIncarnation,
       resource: row.resource,
+      version: row.version,
+      executionType: row.executionType,
       priority: row.priority,
       allocationRequestId: row.allocationRequestId,
       token: `${row.containerId} ${row.nodeId} ${expiresMs}`,
     }));
-    return ok({ ...rest, allocated: containers });
+    return ok({ ...rest, allocated: containers, updated: [] });
   }
 
   finishApplicationMaster(attemptId: string, request: FinishApplicationMasterRequest) {
     return this.run("finishApplicationMaster", (nowMs) =>
       finishApplicationMaster(this.core, attemptId, request, nowMs),
     );
+  }
+
+  decommissionNode(nodeId: string, timeoutSeconds: number | null) {
+    return this.run("decommissionNode", (nowMs) => {
+      decommissionNodes(this.core, [nodeId], timeoutSeconds, nowMs);
+      settleNode(this.core, nodeId, nowMs);
+    });
+  }
+
+  recommissionNode(nodeId: string) {
+    return this.run("recommissionNode", (nowMs) => {
+      recommissionNodes(this.core, [nodeId]);
+      settleNode(this.core, nodeId, nowMs);
+    });
   }
 
   reportNodes(report: TrackerReport) {
@@ -137,15 +187,67 @@ export class SimulatedResourceManager extends DurableObject<Cluster, Work> {
     for (const [shard, orders] of unsentCleanups(this.core)) {
       work.push({ key: `cleanup ${shard}`, type: "cleanup", shard, orders });
     }
+    for (const [shard, orders] of shutdownOrders(this.core)) {
+      work.push({ key: `shutdown ${shard}`, type: "shutdown", shard, orders });
+    }
+    const ended = endsToPurge(this.core);
+    if (ended.length > 0) work.push({ key: "purge", type: "purge", ended });
+    const users = usersWithoutHome(this.core);
+    if (users.length > 0) work.push({ key: "homes", type: "homes", users });
     return work;
   }
 
-  protected override perform(work: Work, settled: (holdMs: number | null) => void): void {
-    if (work.type === "wake") {
-      this.#wake(work.attemptId, settled);
-      return;
+  protected override perform(work: Work, settled: Settled): void {
+    switch (work.type) {
+      case "wake":
+        this.#wake(work.attemptId, settled);
+        break;
+      case "cleanup":
+        this.#cleanUp(work.shard, work.orders, settled);
+        break;
+      case "shutdown":
+        this.#shutDown(work.shard, work.orders, settled);
+        break;
+      case "purge":
+        this.#tellRegistry(settled, {
+          what: "purgeEnded",
+          request: (registry) => registry.purgeEnded(work.ended),
+          reply: () => this.run("endsPurged", () => endsPurged(this.core, work.ended)),
+        });
+        break;
+      case "homes":
+        this.#tellRegistry(settled, {
+          what: "createHomes",
+          request: (registry) => registry.createHomes(work.users),
+          reply: () => this.run("homesMade", () => homesMade(this.core, work.users)),
+        });
     }
-    const { orders, shard } = work;
+  }
+
+  #tellRegistry(
+    settled: Settled,
+    call: {
+      readonly what: string;
+      readonly request: (registry: SimulatedRegistry) => Reply<unknown>;
+      readonly reply: () => void;
+    },
+  ): void {
+    const registry = this.peers?.registry;
+    if (!registry) throw new Error("the ResourceManager was not put into a cluster");
+    this.network.call({
+      from: this,
+      to: registry,
+      what: `rm -> registry ${call.what}`,
+      request: () => call.request(registry),
+      reply: (reply) => {
+        if (reply.ok) call.reply();
+        settled(reply.ok ? 0 : null);
+      },
+      failed: () => settled(null),
+    });
+  }
+
+  #cleanUp(shard: string, orders: readonly CleanupOrder[], settled: Settled): void {
     const tracker = this.peers?.tracker(shard);
     if (!tracker) {
       settled(null);
@@ -164,7 +266,23 @@ export class SimulatedResourceManager extends DurableObject<Cluster, Work> {
     });
   }
 
-  #wake(attemptId: string, settled: (holdMs: number | null) => void): void {
+  #shutDown(shard: string, orders: readonly ShutdownOrder[], settled: Settled): void {
+    const tracker = this.peers?.tracker(shard);
+    if (!tracker) {
+      settled(null);
+      return;
+    }
+    this.network.call({
+      from: this,
+      to: tracker,
+      what: `rm -> ${tracker.name} shutdownNodes`,
+      request: () => tracker.shutdownNodes(orders),
+      reply: () => settled(SHUTDOWN_AGAIN_MS),
+      failed: () => settled(null),
+    });
+  }
+
+  #wake(attemptId: string, settled: Settled): void {
     const master = this.peers?.master(this.core.applicationOf(attemptId)?.master ?? "");
     if (!master) {
       settled(WAKE_AGAIN_MS);

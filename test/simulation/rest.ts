@@ -1,4 +1,5 @@
 /** What must be true once the faults have ended and nothing is under way any more. */
+import { isLive } from "../../src/core/cluster/cluster.ts";
 import { componentsOf, serviceState, unmetDependencies } from "../../src/core/service/component.ts";
 import type { ServiceRow } from "../../src/core/service/state.ts";
 import { fitsIn, subtractResource } from "../../src/shared/resource.ts";
@@ -20,6 +21,8 @@ export function checkRest(cluster: Cluster): void {
   for (const master of cluster.masters) checkService(cluster, master);
   checkRows(cluster);
   checkRecords(cluster);
+  checkBoundRecords(cluster);
+  checkHomes(cluster);
   checkDirectory(cluster);
 }
 
@@ -116,7 +119,13 @@ function checkRun(cluster: Cluster, { core, name }: SimulatedServiceMaster, row:
       const free = subtractResource(facts.capability, used);
       return nodeState === "RUNNING" && fitsIn(definition.resource, free);
     });
-    check(roomy === undefined, "PLACED", () => `${state()}; ${roomy?.facts.nodeId} has room`);
+    check(
+      roomy === undefined,
+      "PLACED",
+      () =>
+        `${state()}; ${roomy?.facts.nodeId} has room; the scheduler says: ` +
+        `${books.scheduler.pending(row.attemptId ?? "").map(({ reason }) => reason)}`,
+    );
   });
 }
 
@@ -171,6 +180,28 @@ function checkRecords({ registry, masters }: Cluster): void {
     "RECORDS",
     () => `the registry has ${found}, wanted are ${wanted}`,
   );
+}
+
+/** No record outlives the container, attempt or application that it is bound to. */
+function checkBoundRecords({ registry, resourceManager }: Cluster): void {
+  const { core } = resourceManager;
+  for (const [path, text] of registry.recordsBelow("/")) {
+    const id = String(JSON.parse(text)["yarn:id"]);
+    const container = core.containers.get(id);
+    const application = core.applications.get(id) ?? core.applicationOf(id);
+    const lives =
+      (container !== undefined && container.state !== "COMPLETED") ||
+      (application !== undefined && isLive(application));
+    check(lives, "PURGED", () => `${path} is still there, and ${id} is over`);
+  }
+}
+
+/** Whoever has submitted something has a home. */
+function checkHomes({ registry, resourceManager }: Cluster): void {
+  for (const { user } of resourceManager.core.applications.values()) {
+    const home = `/users/${user}`;
+    check(registry.has(home), "HOMES", () => `${user} has submitted something, and has no ${home}`);
+  }
 }
 
 /** The directory says of each name what its master says. */

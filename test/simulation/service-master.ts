@@ -25,6 +25,7 @@ import type { StartContainerRequest } from "../../src/shared/protocol/container-
 import type { FlexRequest } from "../../src/shared/protocol/service.ts";
 import type { ServiceDefinition } from "../../src/shared/service.ts";
 import { shardOf } from "../../src/shared/shard.ts";
+import { SUBMITTER } from "../support/yarnfile.ts";
 import { DurableObject } from "./durable-object.ts";
 import type { Call } from "./network.ts";
 import type { Peers } from "./peers.ts";
@@ -74,12 +75,14 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
 
   createService(user: string, definition: ServiceDefinition, submissionId: string) {
     return this.run("createService", (nowMs) =>
-      createService(this.core, { user, definition, submissionId }, nowMs),
+      createService(this.core, { user, submitter: SUBMITTER, definition, submissionId }, nowMs),
     );
   }
 
   startService(submissionId: string) {
-    return this.run("startService", (nowMs) => startService(this.core, submissionId, nowMs));
+    return this.run("startService", (nowMs) =>
+      startService(this.core, submissionId, SUBMITTER, nowMs),
+    );
   }
 
   stopService() {
@@ -211,14 +214,18 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
 
   #publish({ operations }: Extract<Work, { type: "publish" }>, settled: Settled): void {
     const { registry } = this.#peers();
+    const user = this.core.row?.user ?? "";
+    const publication = { publisher: this.name, user, operations, ...this.core.publication() };
     this.#tell(settled, {
       to: registry,
-      what: "transact",
-      // The registry's protocol has no generations: it cannot tell a late request from a new one.
-      isOnce: true,
-      request: () => registry.transact(operations),
+      what: "publish",
+      request: () => registry.publish(publication),
       reply: (reply) => {
         if (!reply.ok) return false;
+        if (reply.value.overtaken) {
+          this.run("overtaken", () => askAnew(this.core));
+          return false;
+        }
         this.run("recordsPublished", () => recordsPublished(this.core, operations));
       },
     });

@@ -14,6 +14,7 @@ import type { StartContainerRequest } from "../../src/shared/protocol/container-
 import type {
   AgentMessage,
   CleanupOrder,
+  ShutdownOrder,
   TrackerReport,
 } from "../../src/shared/protocol/resource-tracker.ts";
 import type { Connection } from "./connection.ts";
@@ -96,6 +97,12 @@ export class SimulatedTracker extends DurableObject<Tracker, Work> {
     if (!this.#sockets.includes(connection)) return;
     this.#sockets = this.#sockets.filter((other) => other !== connection);
     this.run("node.silent", () => nodeSilent(this.core, connection.nodeId));
+  }
+
+  shutdownNodes(orders: readonly ShutdownOrder[]): void {
+    this.run("shutdownNodes", () => {
+      for (const { nodeId, reason } of orders) this.core.send(nodeId, { type: "shutdown", reason });
+    });
   }
 
   protected override afterSave(): void {

@@ -50,7 +50,7 @@ import type { Reply } from "../../src/shared/errors.ts";
 import type { NodeFacts } from "../../src/shared/node.ts";
 import { fitsIn, NO_RESOURCE, type Resource } from "../../src/shared/resource.ts";
 import type { ServiceView } from "../../src/shared/service.ts";
-import { defined, OWNER, yarnfile } from "./yarnfile.ts";
+import { defined, OWNER, SUBMITTER, yarnfile } from "./yarnfile.ts";
 
 export const MASTER = "default/ann/hello-world";
 const SHARD = "0";
@@ -110,6 +110,7 @@ export class Harness {
       this.service,
       {
         user: OWNER.user,
+        submitter: SUBMITTER,
         definition: defined(yarnfile(changes)),
         submissionId: this.submissionId(),
       },
@@ -243,7 +244,8 @@ export class Harness {
     this.service.newsWaiting = false;
     if (!reply.ok) return;
     const granted = reply.value.allocated.map((row) => ({ ...row, token: "token" }));
-    allocated(this.service, request, { ...reply.value, allocated: granted }, this.nowMs);
+    const answer = { ...reply.value, allocated: granted, updated: [] };
+    allocated(this.service, request, answer, this.nowMs);
   }
 
   #clusterSpeaks(): boolean {
@@ -352,7 +354,7 @@ export class Harness {
   }
 }
 
-function nodeIdOf(name: string): string {
+export function nodeIdOf(name: string): string {
   return `${name}:8041`;
 }
 

@@ -1,8 +1,9 @@
 /** What readers ask of the registry without a runtime: pages, searches, and watches over a Map. */
 import { concerns, type StoredChange } from "../../src/core/registry/changes.ts";
-import { find, readStoredRecord } from "../../src/core/registry/find.ts";
+import { find } from "../../src/core/registry/find.ts";
 import { readChildren, readSubtree } from "../../src/core/registry/pages.ts";
 import { view } from "../../src/core/registry/registry.ts";
+import { readStoredRecord } from "../../src/core/registry/service-record.ts";
 import { ok } from "../../src/shared/errors.ts";
 import type {
   RegistryChange,

@@ -6,12 +6,7 @@
 import { getAcl } from "../../src/core/registry/acl.ts";
 import { changeOf, type StoredChange } from "../../src/core/registry/changes.ts";
 import { resolveName } from "../../src/core/registry/dns.ts";
-import {
-  isAtOrBelow,
-  type RegistryIndex,
-  readStoredRecord,
-  termsOf,
-} from "../../src/core/registry/find.ts";
+import { isAtOrBelow, type RegistryIndex, termsOf } from "../../src/core/registry/find.ts";
 import {
   createSystemPaths,
   exists,
@@ -20,12 +15,16 @@ import {
   stat,
   view,
 } from "../../src/core/registry/registry.ts";
+import { readStoredRecord } from "../../src/core/registry/service-record.ts";
 import type { BoundTo, RegistryNode, RegistryTree } from "../../src/core/registry/tree.ts";
 import {
   bind,
+  createHomes,
   deletePath,
   mknode,
+  publish,
   purge,
+  purgeEnded,
   transact,
   write,
 } from "../../src/core/registry/writes.ts";
@@ -35,13 +34,16 @@ import type { Reply } from "../../src/shared/errors.ts";
 import type {
   ListPage,
   RegistryOperations,
+  RegistryPublisher,
   RegistryPurge,
   RegistryWrite,
   RegistryWriter,
+  RMRegistryOperations,
 } from "../../src/shared/protocol/registry-operations.ts";
 import type { RegistryReader, RegistryWatch } from "../../src/shared/protocol/registry-reader.ts";
 import { lastElement, parentOf, type RegistryPath } from "../../src/shared/registry-path.ts";
 import { mapNames } from "./map-names.ts";
+import { MapPublisherLog } from "./map-publishers.ts";
 import { mapReader } from "./map-registry-reader.ts";
 
 export class MapRegistryTree implements RegistryTree, RegistryIndex {
@@ -131,13 +133,16 @@ export function mapRegistry(
   nowMs: () => number = () => 0,
   systemAccounts: readonly string[] = [],
 ): RegistryOperations &
+  RegistryPublisher &
   RegistryWriter &
   RegistryPurge &
+  RMRegistryOperations &
   RegistryNames &
   RegistryReader &
   RegistryWatch {
   const accounts = new Set(systemAccounts);
   const tree = new MapRegistryTree();
+  const publishers = new MapPublisherLog();
   createSystemPaths(tree, nowMs());
   const names = mapNames(tree);
   return {
@@ -150,7 +155,8 @@ export function mapRegistry(
     exists: async (path) => exists(tree, path),
     list: async (path, page) => list(tree, path, page),
     delete: async (path, recursive) => deletePath(tree, path, recursive),
-    transact: async (operations, user) => transact(tree, operations, nowMs(), user),
+    transact: async (operations) => transact(tree, operations, nowMs()),
+    publish: async (publication) => publish(tree, publishers, publication, nowMs()),
     write: async (session, writes) => {
       const access = await proveAccess(tree, session, writes, accounts);
       return access.ok ? write(tree, writes, access.value, nowMs()) : access;
@@ -161,6 +167,8 @@ export function mapRegistry(
       return access.ok ? getAcl(tree, path, access.value) : access;
     },
     view: async (path) => view(tree, path),
+    purgeEnded: async (ended) => purgeEnded(tree, ended),
+    createHomes: async (users) => createHomes(tree, users, nowMs()),
     purge: async (yarnId, persistence, policy) => purge(tree, { yarnId, persistence }, policy),
   };
 }

@@ -6,17 +6,25 @@ import { describe, expect, it } from "vitest";
 import { LIMITS } from "../../src/shared/limits.ts";
 import type {
   AclGrant,
+  Publication,
   RegistryAccessor,
   RegistryCaller,
+  RegistryOperation,
   RegistryOperations,
+  RegistryPublisher,
   RegistryPurge,
   RegistryWrite,
   RegistryWriter,
+  RMRegistryOperations,
 } from "../../src/shared/protocol/registry-operations.ts";
 import type { JsonValue } from "../../src/shared/registry.ts";
 import { expectOk, outcomeOf } from "./registry-contract.ts";
 
-export type WholeRegistry = RegistryOperations & RegistryWriter & RegistryPurge;
+export type WholeRegistry = RegistryOperations &
+  RegistryPublisher &
+  RegistryWriter &
+  RegistryPurge &
+  RMRegistryOperations;
 
 const CONTAINER_ID = "container_e01_1408631738011_0001_01_000002";
 const COMPONENT = "/users/joe/yarn-service/web/components/ctr-1";
@@ -59,6 +67,11 @@ export const grant = (path: string, ...add: AclGrant[]): RegistryWrite => ({
   add,
   remove: [],
 });
+
+/** The `count`-th publication of a service of the user. */
+function inNameOf(user: string, operations: readonly RegistryOperation[], count = 1): Publication {
+  return { publisher: `default/${user}/web`, user, life: 1, count, operations };
+}
 
 /** Joe's home with a service in it, and a system service. */
 async function furnished(registry: WholeRegistry): Promise<WholeRegistry> {
@@ -167,19 +180,19 @@ export function describeRegistryAccess(name: string, open: () => WholeRegistry):
         });
       }
       const services = [{ op: "mknode", path: "/users/foo-bar/x", createParents: true }] as const;
-      expect(outcomeOf(await registry.transact(services, "foo.bar"))).toBe(NO_RIGHT);
-      expect(outcomeOf(await registry.transact(services, "foo_bar"))).toBe("ok");
+      expect(outcomeOf(await registry.publish(inNameOf("foo.bar", services)))).toBe(NO_RIGHT);
+      expect(outcomeOf(await registry.publish(inNameOf("foo_bar", services)))).toBe("ok");
     });
 
     it("[RG6] are recorded as of the user in whose name the cluster makes them", async () => {
       const registry = open();
       const path = "/users/foo-bar/yarn-service/web";
       const made = [{ op: "mknode", path, createParents: true }] as const;
-      expect(outcomeOf(await registry.transact(made, "foo_bar"))).toBe("ok");
+      expect(outcomeOf(await registry.publish(inNameOf("foo_bar", made)))).toBe("ok");
       expect(outcomeOf(await registry.write(user("foo-bar"), [remove(path)]))).toBe(NO_RIGHT);
       expect(outcomeOf(await registry.write(user("foo_bar"), [remove(path)]))).toBe("ok");
       const strange = [{ op: "mknode", path: "/users/eve/x", createParents: true }] as const;
-      expect(outcomeOf(await registry.transact(strange, "foo_bar"))).toBe(NO_RIGHT);
+      expect(outcomeOf(await registry.publish(inNameOf("foo_bar", strange, 2)))).toBe(NO_RIGHT);
     });
 
     it("[RG6] without a recorded owner belong to the user with that very name", async () => {

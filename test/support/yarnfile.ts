@@ -6,6 +6,7 @@ import type { ServiceDefinition } from "../../src/shared/service.ts";
 import { parseYarnfile } from "../../src/shared/yarnfile.ts";
 
 export const OWNER = { user: "ann", domain: "example.com" };
+export const SUBMITTER = { user: "ann", groups: [], isAdmin: false };
 
 /** `{ "configuration.env": {…} }` would be a field of that name; nest objects instead. */
 export function component(changes: Readonly<Record<string, unknown>> = {}) {

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { ok } from "../../src/shared/errors.ts";
 import { createApp, ENDPOINTS } from "../../src/worker/app.ts";
 import { accessOf } from "../../src/worker/auth.ts";
 import {
@@ -18,6 +19,13 @@ beforeEach(() => {
 
 const WEB = "/ws/v1/packages/joe/web/1.0";
 const NODE_LOGS = `/ws/v1/node/logs/${CONTAINER_ID}`;
+const APP = "/ws/v1/cluster/apps/application_1503963985568_0002";
+const CONF = "/ws/v1/cluster/scheduler-conf";
+const NODE = `/ws/v1/cluster/nodes/${encodeURIComponent(NODE_ID)}`;
+const NODE_WEB = `/nodes/${encodeURIComponent(NODE_ID)}/ws/v1/node`;
+const STOP_DEFAULT = {
+  "update-queue": [{ "queue-name": "root.default", params: { state: "STOPPED" } }],
+};
 
 /** A request that works, for every operation of the API; a route without one fails the test. */
 const WORKING: Record<string, { path: string; body?: unknown; headers?: Record<string, string> }> =
@@ -56,6 +64,104 @@ const WORKING: Record<string, { path: string; body?: unknown; headers?: Record<s
     "get /ws/v1/cluster/apps/:application": {
       path: "/ws/v1/cluster/apps/application_1503963985568_0002",
     },
+    "post /app/v1/services/plan": { path: "/app/v1/services/plan", body: yarnfile("new") },
+    "get /ws/v1/cluster/apps/:application/state": { path: `${APP}/state` },
+    "put /ws/v1/cluster/apps/:application/state": {
+      path: `${APP}/state`,
+      body: { state: "KILLED" },
+    },
+    "get /ws/v1/cluster/apps/:application/priority": { path: `${APP}/priority` },
+    "put /ws/v1/cluster/apps/:application/priority": {
+      path: `${APP}/priority`,
+      body: { priority: 3 },
+    },
+    "get /ws/v1/cluster/apps/:application/queue": { path: `${APP}/queue` },
+    "put /ws/v1/cluster/apps/:application/queue": {
+      path: `${APP}/queue`,
+      body: { queue: "default" },
+    },
+    "get /ws/v1/cluster/scheduler/app-activities/:application": {
+      path: "/ws/v1/cluster/scheduler/app-activities/application_1503963985568_0002",
+    },
+    "get /ws/v1/cluster/scheduler/activities": { path: "/ws/v1/cluster/scheduler/activities" },
+    "get /ws/v1/cluster/scheduler": { path: "/ws/v1/cluster/scheduler" },
+    "get /ws/v1/cluster/scheduler-conf": { path: CONF },
+    "put /ws/v1/cluster/scheduler-conf": { path: CONF, body: STOP_DEFAULT },
+    "post /ws/v1/cluster/scheduler-conf/validate": {
+      path: `${CONF}/validate`,
+      body: STOP_DEFAULT,
+    },
+    "put /ws/v1/cluster/scheduler-conf/document": {
+      path: `${CONF}/document`,
+      body: { queues: { default: { capacity: 100 } } },
+    },
+    "get /ws/v1/cluster/scheduler-conf/version": { path: `${CONF}/version` },
+    "get /ws/v1/cluster/scheduler-conf/versions": { path: `${CONF}/versions` },
+    "post /ws/v1/cluster/scheduler-conf/rollback": {
+      path: `${CONF}/rollback`,
+      body: { version: 1 },
+    },
+    "get /ws/v1/cluster/queues/:queue/access": {
+      path: "/ws/v1/cluster/queues/default/access",
+    },
+    "get /ws/v1/cluster/get-node-labels": { path: "/ws/v1/cluster/get-node-labels" },
+    "post /ws/v1/cluster/add-node-labels": {
+      path: "/ws/v1/cluster/add-node-labels",
+      body: { nodeLabelInfo: [{ name: "ssd" }] },
+    },
+    "post /ws/v1/cluster/remove-node-labels": {
+      path: "/ws/v1/cluster/remove-node-labels?labels=gpu",
+    },
+    "get /ws/v1/cluster/get-node-to-labels": { path: "/ws/v1/cluster/get-node-to-labels" },
+    "post /ws/v1/cluster/replace-node-to-labels": {
+      path: "/ws/v1/cluster/replace-node-to-labels",
+      body: { nodeToLabels: [{ nodeId: NODE_ID, labels: ["gpu"] }] },
+    },
+    "post /ws/v1/cluster/nodes/:node/replace-labels": {
+      path: `${NODE}/replace-labels?labels=gpu`,
+    },
+    "put /ws/v1/cluster/nodes/:node/attributes": {
+      path: `${NODE}/attributes`,
+      body: { attributes: { zone: "b" } },
+    },
+    "post /ws/v1/cluster/nodes/:node/resource": {
+      path: `${NODE}/resource`,
+      body: { resource: { memory: 4_096, vCores: 4 } },
+    },
+    "post /ws/v1/cluster/nodes/decommission": {
+      path: "/ws/v1/cluster/nodes/decommission",
+      body: { nodes: [NODE_ID] },
+    },
+    "post /ws/v1/cluster/nodes/recommission": {
+      path: "/ws/v1/cluster/nodes/recommission",
+      body: { nodes: [NODE_ID] },
+    },
+    "get /ws/v1/cluster/node-lists": { path: "/ws/v1/cluster/node-lists" },
+    "put /ws/v1/cluster/node-lists": {
+      path: "/ws/v1/cluster/node-lists",
+      body: { include: [], exclude: ["old.example.com"] },
+    },
+    "get /install.sh": { path: "/install.sh" },
+    "get /nodes/:node/ws/v1/node": { path: NODE_WEB },
+    "get /nodes/:node/ws/v1/node/info": { path: `${NODE_WEB}/info` },
+    "get /nodes/:node/ws/v1/node/apps": { path: `${NODE_WEB}/apps` },
+    "get /nodes/:node/ws/v1/node/apps/:application": {
+      path: `${NODE_WEB}/apps/application_1503963985568_0002`,
+    },
+    "get /nodes/:node/ws/v1/node/containers": { path: `${NODE_WEB}/containers` },
+    "get /nodes/:node/ws/v1/node/containers/:container": {
+      path: `${NODE_WEB}/containers/${CONTAINER_ID}`,
+    },
+    "get /nodes/:node/ws/v1/node/containers/:container/logs": {
+      path: `${NODE_WEB}/containers/${CONTAINER_ID}/logs`,
+    },
+    "get /nodes/:node/ws/v1/node/containers/:container/logs/:file": {
+      path: `${NODE_WEB}/containers/${CONTAINER_ID}/logs/stdout`,
+    },
+    "get /nodes/:node/ws/v1/node/containerlogs/:container/:file": {
+      path: `${NODE_WEB}/containerlogs/${CONTAINER_ID}/stdout`,
+    },
+    "get /nodes/:node/ws/v1/node/auxiliaryservices": { path: `${NODE_WEB}/auxiliaryservices` },
     "get /ws/v1/node/connect": {
       path: "/ws/v1/node/connect",
       headers: { upgrade: "websocket" },
@@ -146,6 +252,7 @@ function ask(cluster: FakeCluster, operation: string, token: string | undefined)
 /** Joe owns the service `web` and the registry path `/users/joe/a`. */
 async function clusterOfJoe() {
   const cluster = await fakeCluster();
+  cluster.state.nodeAnswer = ok(JSON.stringify({ json: {} }));
   cluster.services.set("joe/web", serviceOf("joe", "web"));
   await cluster.ask("POST", "/ws/v1/registry-operations/mknode", {
     token: cluster.tokens.joe,
@@ -165,12 +272,15 @@ describe("every operation of the API", () => {
         domain: "selvedge.internal",
         development: false,
         registryReaders: "anybody",
+        net: { clusters: [], remotes: new Map() },
       },
     );
     const routed = app.routes
       .filter(({ method, path }) => method !== "ALL" && !path.endsWith("*"))
       .map(({ method, path }) => `${method.toLowerCase()} ${path}`);
-    expect(new Set(routed)).toEqual(new Set([...OPERATIONS, "get /openapi.json"]));
+    // The two ways into YARN's open door lead to a refusal with a hint.
+    const door = ["post /ws/v1/cluster/apps", "post /ws/v1/cluster/apps/new-application"];
+    expect(new Set(routed)).toEqual(new Set([...OPERATIONS, "get /openapi.json", ...door]));
   });
 
   it("is public only where design says so", () => {
@@ -180,6 +290,7 @@ describe("every operation of the API", () => {
     expect(open.map(({ method, path }) => `${method} ${path}`)).toEqual([
       "get /healthz",
       "post /ws/v1/security/claim",
+      "get /install.sh",
     ]);
   });
 

@@ -78,7 +78,7 @@ describe("the ResourceManager's REST", () => {
     ["/ws/v1/cluster/nodes/none", 400, "BadRequestException"],
     ["/ws/v1/cluster/apps/application_1503963985568_0009", 404, "NotFoundException"],
     ["/ws/v1/cluster/apps/new", 400, "BadRequestException"],
-    ["/ws/v1/cluster/scheduler", 404, "NotFoundException"],
+    ["/ws/v1/cluster/schedulers", 404, "NotFoundException"],
   ])("fails as Hadoop's clients understand it: %s", async (path, status, exception) => {
     const { get } = await cluster();
     const answer = await get(path);
@@ -193,6 +193,7 @@ describe("the description of the API", () => {
     expect(open.map(([path]) => path)).toEqual([
       "/healthz",
       "/ws/v1/security/claim",
+      "/install.sh",
       "/registry/v1/{path}",
     ]);
   });

@@ -6,6 +6,7 @@
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { fail, ok, type Reply } from "../../src/shared/errors.ts";
 import type {
+  ApplicationActivity,
   ApplicationReport,
   ClusterInfo,
   NodeInfo,
@@ -17,6 +18,7 @@ import type { ServiceProtocol } from "../../src/shared/protocol/service.ts";
 import type { ServiceView } from "../../src/shared/service.ts";
 import { createApp } from "../../src/worker/app.ts";
 import type { Logs, Packages, Protocols, Settings } from "../../src/worker/protocols.ts";
+import { clusterWithNode, coreAdministration, withLabel } from "../support/core-administration.ts";
 import { mapRegistry } from "../support/map-registry.ts";
 
 export const APPLICATION_ID = "application_1503963985568_0002";
@@ -90,6 +92,7 @@ export async function fakeCluster(options: FakeOptions = {}) {
     resourceManagerFails: false,
     /** What every node answers to every question; null: the question. */
     nodeAnswer: null as Reply<string> | null,
+    endedContainers: new Set<string>(),
   };
 
   const called = (name: string) => {
@@ -100,8 +103,28 @@ export async function fakeCluster(options: FakeOptions = {}) {
   const registry = mapRegistry(() => 1_408_638_082_445);
   const protocols: Protocols = {
     resourceManager: {
+      ...coreAdministration(withLabel(clusterWithNode(NODE_ID))),
       submitApplication: async () => fail("INTERNAL", "not for the edge"),
-      forceKillApplication: async () => fail("INTERNAL", "not for the edge"),
+      planApplication: async () => fail("INTERNAL", "not for the edge"),
+      async forceKillApplication(id) {
+        called("forceKillApplication");
+        const at = applications.findIndex(({ applicationId }) => applicationId === id);
+        const found = applications[at];
+        if (found) applications[at] = { ...found, state: "KILLED" };
+        return ok();
+      },
+      async setApplicationPriority(_id, priority) {
+        called("setApplicationPriority");
+        return ok({ priority });
+      },
+      async moveApplication(_id, queue) {
+        called("moveApplication");
+        return ok({ queue });
+      },
+      async getActivities() {
+        called("getActivities");
+        return [WAITING];
+      },
       async getApplications() {
         called("getApplications");
         return applications;
@@ -115,6 +138,10 @@ export async function fakeCluster(options: FakeOptions = {}) {
         called("getContainerOwner");
         if (!containerId.includes("_1503963985568_0002_")) return fail("NOT_FOUND", "unknown");
         return ok({ user: "joe", nodeId: "worker9.example.com:8041" });
+      },
+      async findLiveContainer(containerId) {
+        called("findLiveContainer");
+        return state.endedContainers.has(containerId) ? null : { user: "joe" };
       },
       async getClusterNodes() {
         called("getClusterNodes");
@@ -189,6 +216,8 @@ export async function fakeCluster(options: FakeOptions = {}) {
     domain: "selvedge.internal",
     development: options.development ?? false,
     registryReaders: options.registryReaders ?? "anybody",
+    net: { clusters: ["blue", "default"], remotes: new Map() },
+    command: { url: "https://example.com/selvedge.mjs", sha256: "0".repeat(64) },
   };
   const app = createApp((cluster) => {
     connectedClusters.push(cluster);
@@ -276,6 +305,21 @@ function fakeMaster(
       const state = yarnfile.state === "STOPPED" ? "STOPPED" : "STABLE";
       services.set(key, serviceOf(owner, yarnfile.name, { version: yarnfile.version, state }));
       return ok({ applicationId: state === "STOPPED" ? null : APPLICATION_ID });
+    },
+    async plan(_owner, { components }) {
+      called("plan");
+      const placed = { [NODE_ID]: 1 };
+      return ok({
+        queue: "root.default",
+        components: components.map(({ name: component }) => ({
+          name: component,
+          wanted: 1,
+          placed,
+          waiting: 0,
+          reason: "",
+        })),
+        preempted: [],
+      });
     },
     get: () => withService("get", (view) => view),
     start: async () => {
@@ -379,6 +423,7 @@ export function applicationOf(user: string, more: Partial<ApplicationReport> = {
     user,
     queue: "root.default",
     applicationType: "yarn-service",
+    priority: 0,
     state: "RUNNING",
     finalStatus: "UNDEFINED",
     diagnostics: "",
@@ -390,17 +435,36 @@ export function applicationOf(user: string, more: Partial<ApplicationReport> = {
   } satisfies ApplicationReport;
 }
 
+const WAITING: ApplicationActivity = {
+  applicationId: APPLICATION_ID,
+  name: "web",
+  user: "joe",
+  queue: "root.default",
+  priority: 0,
+  waiting: [
+    {
+      priority: 0,
+      allocationRequestId: 0,
+      count: 2,
+      reason: "0/1 nodes: 1 too little memory",
+    },
+  ],
+};
+
 const NODE: NodeInfo = {
   nodeId: NODE_ID,
   host: "worker1.example.com",
   rack: "/default-rack",
   state: "RUNNING",
   labels: ["gpu"],
+  attributes: { zone: "a" },
   agentVersion: "0.1.0",
   healthReport: "",
   lastChangeMs: 1_504_051_512_412,
+  decommissionDeadlineMs: null,
   total: { memoryMb: 8_192, vcores: 8 },
   used: { memoryMb: 512, vcores: 2 },
+  reserved: { memoryMb: 0, vcores: 0 },
   containers: 2,
 };
 
@@ -408,7 +472,7 @@ const INFO: ClusterInfo = {
   cluster: "default",
   startedMs: 1_503_963_985_568,
   claimed: true,
-  nodes: { RUNNING: 1, UNHEALTHY: 0, LOST: 2, SHUTDOWN: 0, DECOMMISSIONED: 0 },
+  nodes: { RUNNING: 1, UNHEALTHY: 0, LOST: 2, SHUTDOWN: 0, DECOMMISSIONING: 0, DECOMMISSIONED: 0 },
   applicationsRunning: 1,
   containersAllocated: 2,
   total: { memoryMb: 8_192, vcores: 8 },

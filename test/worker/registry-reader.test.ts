@@ -11,6 +11,7 @@ import type {
 } from "../../src/shared/registry.ts";
 import { registryRoutes } from "../../src/worker/routes/registry.ts";
 import { mapRegistry } from "../support/map-registry.ts";
+import { NO_NET } from "../support/no-net.ts";
 import { fakeCluster } from "./fake-cluster.ts";
 
 const HBASE = "classpath:org.apache.hbase";
@@ -43,7 +44,7 @@ async function registryWith(operations: readonly RegistryOperation[]) {
   const app = new Hono();
   app.route(
     "/registry/v1",
-    registryRoutes(() => ({ registry, registryWatch: registry })),
+    registryRoutes(() => ({ registry, registryWatch: registry }), NO_NET),
   );
   const get = (rest: string, headers: Record<string, string> = {}) =>
     app.request(`/registry/v1${rest}`, { headers });

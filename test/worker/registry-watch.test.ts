@@ -10,6 +10,7 @@ import type {
 } from "../../src/shared/protocol/registry-reader.ts";
 import { registryRoutes } from "../../src/worker/routes/registry.ts";
 import { mapRegistry } from "../support/map-registry.ts";
+import { NO_NET } from "../support/no-net.ts";
 import { recordNamed } from "../support/registry-contract.ts";
 
 const bind = (path: string, description = "x"): RegistryOperation => ({
@@ -31,7 +32,7 @@ function open(watch?: RegistryWatch) {
   const app = new Hono();
   app.route(
     "/registry/v1",
-    registryRoutes(() => ({ registry, registryWatch: watch ?? registry })),
+    registryRoutes(() => ({ registry, registryWatch: watch ?? registry }), NO_NET),
   );
   return { app, registry };
 }

@@ -7,6 +7,7 @@ import type { RegistryOperation } from "../../src/shared/protocol/registry-opera
 import type { ServiceRecord } from "../../src/shared/registry.ts";
 import { registryRoutes } from "../../src/worker/routes/registry.ts";
 import { mapRegistry } from "../support/map-registry.ts";
+import { NO_NET } from "../support/no-net.ts";
 
 const DEMO = "/users/joe/org-apache-hbase/demo1";
 const HBASE: ServiceRecord = {
@@ -31,7 +32,7 @@ async function cluster() {
     { op: "bind", path: DEMO, record: HBASE, overwrite: false, createParents: true },
     { op: "mknode", path: `${DEMO}/components/ctr-1`, createParents: true },
   ]);
-  const routes = registryRoutes(() => ({ registry, registryWatch: registry }));
+  const routes = registryRoutes(() => ({ registry, registryWatch: registry }), NO_NET);
   const app = new Hono();
   app.route("/registry/v1", routes);
   app.route("/clusters/:cluster/registry/v1", routes);
@@ -136,7 +137,7 @@ describe("reading it again", () => {
   it("costs no body while nothing has changed", async () => {
     const { app } = await cluster();
     const tag = (await app.request(`/registry/v1${DEMO}`)).headers.get("etag") ?? "";
-    expect(tag).toMatch(/^"[0-9a-f]{40}"$/);
+    expect(tag).toMatch(/^"[0-9a-f]+"$/);
     for (const known of [tag, `W/${tag}`, `"other", ${tag}`]) {
       const again = await app.request(`/registry/v1${DEMO}`, {
         headers: { "If-None-Match": known },

@@ -35,7 +35,8 @@ export function registerLogin(registrar: Registrar): void {
       if (session.output.quiet) return me.user;
       const { url, source } = session.connection();
       const until = me.expiresMs === null ? "" : `, token valid until ${formatTime(me.expiresMs)}`;
-      return `${me.user} (${me.role}) at ${url}, cluster ${me.cluster}, from ${source}${until}`;
+      const groups = me.groups?.length ? `, in ${me.groups.join(", ")}` : "";
+      return `${me.user} (${me.role}${groups}) at ${url}, cluster ${me.cluster}, from ${source}${until}`;
     });
   });
 }

@@ -22,6 +22,7 @@ import { formatTable, oneLine, styleOfState } from "../output.ts";
 import { formatTime } from "../progress.ts";
 import type { Registrar, Session } from "../session.ts";
 import { readSecretFile } from "../settings.ts";
+import { registerNodeAdministration } from "./node-administration.ts";
 import { registerDoctor } from "./node-doctor.ts";
 import { registerInstall } from "./node-install.ts";
 import { defaultHome, NODE_PORT, nodeIdOf, readNodeConfiguration } from "./node-place.ts";
@@ -77,6 +78,7 @@ export function registerNode(registrar: Registrar, startNodeManager: StartNodeMa
   registerInstall(registrar, group);
   registerStatus(registrar, group);
   registerDoctor(registrar, group);
+  registerNodeAdministration(registrar, group);
 }
 
 function registerStart(registrar: Registrar, group: Command, start: StartNodeManager): void {
@@ -203,7 +205,17 @@ function registerList(registrar: Registrar, group: Command): void {
       if (output.quiet) return nodes.map(({ id }) => id).join("\n");
       if (nodes.length === 0) return "no nodes; `selvedge node token` says how one joins";
       const table = formatTable(
-        ["NODE", "STATE", "RACK", "CONTAINERS", "MEMORY MB", "VCORES", "LABELS", "VERSION"],
+        [
+          "NODE",
+          "STATE",
+          "RACK",
+          "CONTAINERS",
+          "MEMORY MB",
+          "VCORES",
+          "RESERVED MB",
+          "LABELS",
+          "VERSION",
+        ],
         nodes.map((node) => [
           node.id,
           output.paint(styleOfState(node.state), node.state),
@@ -211,6 +223,7 @@ function registerList(registrar: Registrar, group: Command): void {
           String(node.numContainers),
           `${node.usedMemoryMB}/${node.usedMemoryMB + node.availMemoryMB}`,
           `${node.usedVirtualCores}/${node.usedVirtualCores + node.availableVirtualCores}`,
+          String(node.reservedMemoryMB ?? 0),
           (node.nodeLabels ?? []).join(","),
           node.version,
         ]),

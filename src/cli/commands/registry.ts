@@ -2,7 +2,7 @@
 import { registryClient } from "../../client/registry.ts";
 import { formatTable, oneLine } from "../output.ts";
 import { formatTime } from "../progress.ts";
-import type { Registrar } from "../session.ts";
+import type { Registrar, Session } from "../session.ts";
 import { registerRegistryFind } from "./registry-find.ts";
 import { registerRegistryWrite } from "./registry-write.ts";
 
@@ -16,7 +16,7 @@ export function registerRegistry(registrar: Registrar): void {
     .description("list the entries below a path")
     .argument("[path]", "registry path, such as /users/joe", "/");
   registrar.action(list, "other", async (session, [path = "/"]) => {
-    const children = await registryClient(session.http()).list(path);
+    const children = await reader(session).list(path);
     session.output.result(children, () => children.map(oneLine).join("\n"));
   });
 
@@ -25,7 +25,7 @@ export function registerRegistry(registrar: Registrar): void {
     .description("show a path's status: when it was made, its record's size and version")
     .argument("<path>", "registry path, such as /users/joe");
   registrar.action(stat, "other", async (session, [path = ""]) => {
-    const status = await registryClient(session.http()).stat(path);
+    const status = await reader(session).stat(path);
     session.output.result(status, () =>
       formatTable(
         ["NAME", "CREATED", "SIZE", "CHILDREN", "VERSION"],
@@ -45,7 +45,7 @@ export function registerRegistry(registrar: Registrar): void {
     .description("show the service record at a path")
     .argument("<path>", "registry path, such as /users/joe/yarn-service/hello");
   registrar.action(resolve, "other", async (session, [path = ""]) => {
-    const record = await registryClient(session.http()).resolve(path);
+    const record = await reader(session).resolve(path);
     session.output.result(record, () => {
       const { type: _, description, external, internal, ...attributes } = record;
       const parts = description === undefined ? [] : [oneLine(description)];
@@ -66,6 +66,13 @@ export function registerRegistry(registrar: Registrar): void {
 
   registerRegistryFind(registrar, group);
   registerRegistryWrite(registrar, group);
+}
+
+/** Who types a command wants to see what the one before has done. */
+function reader(session: Session) {
+  const onStale = (path: string) =>
+    session.output.note(`${path} is shown as it was: its cluster cannot be asked now`);
+  return registryClient(session.http(), { fresh: true, onStale });
 }
 
 /** The three shapes of seed 000; anything else by its fields. */

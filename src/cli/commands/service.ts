@@ -14,6 +14,7 @@ import type { Registrar, Session } from "../session.ts";
 import { flexed, GONE, type Goal, STABLE, STOPPED, waitFor } from "../wait.ts";
 import { readYarnfile } from "../yarnfile.ts";
 import { registerLogs } from "./service-logs.ts";
+import { registerPlan } from "./service-plan.ts";
 
 type WaitFlags = { readonly wait?: boolean; readonly timeout?: number };
 type LaunchOptions = WaitFlags & {
@@ -29,6 +30,7 @@ const WAIT_SECONDS = 300;
 export function registerService(registrar: Registrar): void {
   const group = registrar.program.command("service").description("run and watch services");
   registerLaunch(registrar, group);
+  registerPlan(registrar, group);
   registerReads(registrar, group);
   registerChanges(registrar, group);
   registerDestroy(registrar, group);

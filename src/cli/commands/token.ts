@@ -5,12 +5,16 @@
 import { Option } from "commander";
 import { securityClient } from "../../client/security.ts";
 import { TOKEN_LIFETIME_SECONDS_MAX } from "../../shared/protocol/application-client.ts";
-import { wholeNumber } from "../arguments.ts";
+import { commaList, wholeNumber } from "../arguments.ts";
 import { usageError } from "../errors.ts";
 import { formatTime } from "../progress.ts";
 import type { Registrar } from "../session.ts";
 
-type TokenOptions = { readonly role: "admin" | "user"; readonly lifetime?: number };
+type TokenOptions = {
+  readonly role: "admin" | "user";
+  readonly groups?: readonly string[];
+  readonly lifetime?: number;
+};
 
 export function registerToken(registrar: Registrar): void {
   const group = registrar.program.command("token").description("make tokens");
@@ -24,15 +28,20 @@ export function registerToken(registrar: Registrar): void {
     .addOption(
       new Option("--role <role>", "what it may do").choices(["admin", "user"]).default("user"),
     )
+    .option("--groups <names>", "the user's groups, separated by commas", commaList)
     .option(
       "--lifetime <seconds>",
       "how long it is valid (default: the cluster's)",
       wholeNumber(1, TOKEN_LIFETIME_SECONDS_MAX),
     );
-  registrar.action<TokenOptions>(create, "other", async (session, _args, { role, lifetime }) => {
+  registrar.action<TokenOptions>(create, "other", async (session, _args, options) => {
+    const { role, groups, lifetime } = options;
     const { user } = session.options;
     if (user === undefined) throw usageError("token create needs --user", "such as --user joe");
-    const issued = await securityClient(session.http()).createToken({ user, role }, lifetime);
+    const issued = await securityClient(session.http()).createToken(
+      { user, role, ...(groups === undefined ? {} : { groups }) },
+      lifetime,
+    );
     session.output.note(`token of ${user} (${role}), valid until ${formatTime(issued.expiresMs)}:`);
     session.output.result(issued, () => issued.token);
   });

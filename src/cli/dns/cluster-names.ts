@@ -8,6 +8,7 @@ import {
   type DnsQuestion,
 } from "../../shared/dns.ts";
 import { decodeMessage, encodeMessage, MESSAGE_BYTES_MAX } from "../../shared/dns-message.ts";
+import { aged } from "./ttl.ts";
 
 export type AskCluster = (question: DnsQuestion) => Promise<DnsAnswer>;
 
@@ -42,8 +43,14 @@ export function clusterNames({ url, cluster, token }: ClusterNamesOptions): AskC
     if (message === null || !message.isResponse) {
       throw new Error(`${endpoint} does not answer with a DNS message`);
     }
-    return message;
+    return aged(message, ageSecondsOf(response));
   };
+}
+
+/** RFC 8484 §5.1: what a cache has kept may be kept for so much shorter here. */
+function ageSecondsOf({ headers }: Response): number {
+  const age = headers.get("age") ?? "";
+  return /^\d{1,6}$/.test(age) ? Number(age) : 0;
 }
 
 /** Id 0, so that caches between here and there may take two questions for one. */

@@ -21,6 +21,7 @@ import {
 } from "../../shared/dns-message.ts";
 import { AnswerCache } from "./answer-cache.ts";
 import type { AskCluster } from "./cluster-names.ts";
+import { aged, withTtl } from "./ttl.ts";
 import type { AskUpstream } from "./upstream.ts";
 
 export type QuerySource = "cluster" | "cache" | "stale" | "upstream" | "none";
@@ -249,25 +250,8 @@ function headerOnly(query: Uint8Array, rcode: number): Uint8Array {
   return header;
 }
 
-function aged(answer: DnsAnswer, ageSeconds: number): DnsAnswer {
-  return withTtl(answer, (ttlSeconds) => Math.max(0, ttlSeconds - ageSeconds));
-}
-
 function stale(answer: DnsAnswer): DnsAnswer {
   return withTtl(answer, () => STALE_TTL_SECONDS);
-}
-
-function withTtl(answer: DnsAnswer, change: (ttlSeconds: number) => number): DnsAnswer {
-  const each = (record: DnsRecord): DnsRecord => ({
-    ...record,
-    ttlSeconds: change(record.ttlSeconds),
-  });
-  return {
-    ...answer,
-    answers: answer.answers.map(each),
-    authority: answer.authority.map(each),
-    additional: answer.additional.map(each),
-  };
 }
 
 function noAnswer(rcode: number): DnsAnswer {

@@ -19,11 +19,14 @@ import type {
   RegisterApplicationMasterResponse,
   ResourceRequest,
 } from "../../shared/protocol/application-master.ts";
-import { type ApplicationRow, type Cluster, type ContainerRow, isLive } from "./cluster.ts";
+import { type Cluster, isLive } from "./cluster.ts";
+import { updateContainers } from "./container-update.ts";
+import type { ApplicationRow, ContainerRow } from "./rows.ts";
 
 /** An allocate reply before its ContainerTokens are signed (the shell does that). */
-export type UnsignedAllocateResponse = Omit<AllocateResponse, "allocated"> & {
+export type UnsignedAllocateResponse = Omit<AllocateResponse, "allocated" | "updated"> & {
   readonly allocated: readonly ContainerRow[];
+  readonly updated: readonly ContainerRow[];
 };
 
 export function registerApplicationMaster(
@@ -62,18 +65,21 @@ export function allocate(
       { reason: "InvalidApplicationMasterRequestException" },
     );
   }
-  const refused = checkAsks(request.asks);
+  const refused = checkAsks(cluster, application, request.asks);
   if (refused) return refused;
 
   forgetAcknowledged(cluster, attemptId, request.responseId);
   release(cluster, attemptId, request);
   const isOvertaken = request.sequence <= application.sequence;
   if (!isOvertaken) {
-    cluster.applications.put({ ...application, sequence: request.sequence });
+    const { sequence, blacklist = application.blacklist } = request;
+    cluster.applications.put({ ...application, sequence, blacklist });
+    cluster.scheduler.setBlacklist(attemptId, blacklist);
     for (const ask of request.asks) updateAsk(cluster, attemptId, ask, request.responseId);
   }
+  const updates = updateContainers(cluster, attemptId, request.updates ?? []);
   cluster.schedule(nowMs);
-  return ok(deliver(cluster, attemptId, request.responseId, isOvertaken));
+  return ok({ ...deliver(cluster, attemptId, request.responseId, isOvertaken), ...updates });
 }
 
 export function finishApplicationMaster(
@@ -94,17 +100,23 @@ export function finishApplicationMaster(
   return ok();
 }
 
-function checkAsks(asks: readonly ResourceRequest[]) {
+function checkAsks(
+  cluster: Cluster,
+  { queue }: ApplicationRow,
+  asks: readonly ResourceRequest[],
+): Reply<never> | undefined {
   for (const ask of asks) {
-    if (ask.resourceName === "*" && ask.count >= 0 && Number.isInteger(ask.count)) continue;
-    return fail(
-      "INVALID_ARGUMENT",
-      `an ask for ${ask.count} containers at "${ask.resourceName}" is not possible`,
-      {
+    const isCount = (count: number) => Number.isSafeInteger(count) && count >= 0;
+    if (!isCount(ask.count) || ask.places?.some(({ count }) => !isCount(count))) {
+      return fail("INVALID_ARGUMENT", `an ask for ${ask.count} containers is not possible`, {
         reason: "InvalidResourceRequestException",
-        hint: "count is a whole number from 0, resourceName is *",
-      },
-    );
+        hint: "counts are whole numbers from 0",
+      });
+    }
+    if (ask.count === 0) continue;
+    const admitted = cluster.scheduler.admit(ask.capability, { queue, nodeLabel: ask.nodeLabel });
+    // What no node can hold now waits for a larger one; what the queue never allows is refused.
+    if (!admitted.ok && admitted.error.code === "INVALID_ARGUMENT") return admitted;
   }
   return undefined;
 }
@@ -136,34 +148,43 @@ function updateAsk(
   ask: ResourceRequest,
   upTo: number,
 ): void {
-  const { priority, allocationRequestId, capability } = ask;
-  const count = Math.max(0, ask.count - onTheirWay(cluster, attemptId, ask, upTo));
-  cluster.setAsk({ attemptId, priority, allocationRequestId, capability, count });
+  const onTheirWay = containersOnTheirWay(cluster, attemptId, ask, upTo);
+  const count = Math.max(0, ask.count - onTheirWay.length);
+  if (!ask.places) {
+    cluster.setAsk({ ...ask, attemptId, count });
+    return;
+  }
+  const nodes = onTheirWay.map(({ nodeId }) => cluster.nodes.get(nodeId)?.facts);
+  const places = ask.places.map((place) => {
+    const there = nodes.filter((node) => node?.host === place.name || node?.rack === place.name);
+    return { ...place, count: Math.max(0, place.count - there.length) };
+  });
+  cluster.setAsk({ ...ask, attemptId, count, places });
 }
 
 /**
  * Containers for this ask which the master had not received when it sent the request. It receives
  * them all, also those that have ended meanwhile.
  */
-function onTheirWay(
+function containersOnTheirWay(
   cluster: Cluster,
   attemptId: ApplicationAttemptId,
   ask: ResourceRequest,
   upTo: number,
-): number {
-  let count = 0;
+): readonly ContainerRow[] {
   const application = cluster.applicationOf(attemptId);
   const replayed = application !== undefined && application.responseId > upTo;
   const index = replayed ? cluster.containersOfAttempt : cluster.newsOfAttempt;
+  const rows: ContainerRow[] = [];
   for (const id of index.of(attemptId)) {
     const row = cluster.containers.get(id);
     if (row === undefined) continue;
     if (row.priority !== ask.priority || row.allocationRequestId !== ask.allocationRequestId) {
       continue;
     }
-    if (row.deliveredIn === null || row.deliveredIn > upTo) count += 1;
+    if (row.deliveredIn === null || row.deliveredIn > upTo) rows.push(row);
   }
-  return count;
+  return rows;
 }
 
 /**
@@ -199,6 +220,9 @@ function deliver(
     availableResources: cluster.scheduler.headroom(attemptId),
     clusterNodes: cluster.scheduler.usage().nodes,
     pending: cluster.scheduler.pending(attemptId),
+    preemption: cluster.askedBack(attemptId),
+    updated: [],
+    updateErrors: [],
   };
 }
 

@@ -3,6 +3,7 @@ import { fail, ok, type Reply } from "../../shared/errors.ts";
 import { type ApplicationId, formatApplicationId, formatAttemptId } from "../../shared/ids.ts";
 import { NODE_STATES, type NodeState } from "../../shared/node.ts";
 import type {
+  ApplicationActivity,
   ApplicationReport,
   ApplicationSubmissionContext,
   ClusterInfo,
@@ -12,7 +13,12 @@ import type {
 } from "../../shared/protocol/application-client.ts";
 import type { MasterName } from "../../shared/protocol/container-management.ts";
 import { NO_RESOURCE } from "../../shared/resource.ts";
-import { type ApplicationRow, type Cluster, isLive, type NodeRow } from "./cluster.ts";
+import { type QueueTemplate, queueSettings } from "../scheduler/configuration.ts";
+import { checkQueueRight } from "../scheduler/queue-acl.ts";
+import { mapQueue } from "../scheduler/queue-mapping.ts";
+import { type Cluster, isLive } from "./cluster.ts";
+import { effectiveFacts } from "./node-administration.ts";
+import type { ApplicationRow, NodeRow } from "./rows.ts";
 
 /**
  * Accepts an application. The same `submissionId` again answers the same application.
@@ -27,10 +33,10 @@ export function submitApplication(
   const before = known === undefined ? undefined : cluster.applications.get(known);
   if (before) return ok({ applicationId: before.applicationId, attemptId: before.attemptId });
 
-  const queue = cluster.scheduler.resolveQueue(context.queue);
+  const queue = chooseQueue(cluster, context);
   if (!queue.ok) return queue;
   for (const { component, resource } of context.largestRequests) {
-    const admitted = cluster.scheduler.admit(resource);
+    const admitted = cluster.scheduler.admit(resource, { queue: queue.value });
     if (!admitted.ok) {
       const { message, hint } = admitted.error;
       return fail("INVALID_ARGUMENT", `component ${component}: ${message}`, {
@@ -40,6 +46,8 @@ export function submitApplication(
     }
   }
 
+  const settings = queueSettings(cluster.scheduler.configuration, queue.value);
+  const lifetimeSeconds = queueLifetime(settings, context.lifetimeSeconds);
   const meta = cluster.open(nowMs);
   cluster.meta.put({ ...meta, nextApplication: meta.nextApplication + 1 });
   const applicationId = formatApplicationId(meta.timestamp, meta.nextApplication);
@@ -51,6 +59,8 @@ export function submitApplication(
     name: context.name,
     user: context.user,
     queue: queue.value,
+    priority: settings?.defaultApplicationPriority ?? 0,
+    deadlineMs: lifetimeSeconds > 0 ? nowMs + lifetimeSeconds * 1_000 : null,
     applicationType: context.applicationType,
     master: context.master,
     submissionId: context.submissionId,
@@ -63,8 +73,64 @@ export function submitApplication(
     responseId: 0,
     sequence: 0,
     masterUnaware: false,
+    blacklist: [],
   });
   return ok({ applicationId, attemptId });
+}
+
+/**
+ * Placement rules, then the right to submit, then the queue's own state and limits (facts §3.3; all
+ * of it refuses the submission itself, where YARN lets some of it fail later).
+ */
+export function chooseQueue(
+  cluster: Cluster,
+  { queue, user, name, submitter }: ApplicationSubmissionContext,
+): Reply<string> {
+  const { scheduler } = cluster;
+  const { configuration } = scheduler;
+  // The groups in a token are its user's: nothing is known of those of somebody else.
+  const groups = submitter.user === user ? submitter.groups : [];
+  const mapped = mapQueue(configuration, { queue, user, groups, name });
+  if (!mapped.ok) return mapped;
+  const resolved = scheduler.resolveQueue(mapped.value.queue);
+  if (!resolved.ok) return resolved;
+  const allowed = checkQueueRight(configuration, resolved.value, "submit", submitter);
+  if (!allowed.ok) return allowed;
+  const admitted = scheduler.admitApplication({ queue: resolved.value, user });
+  return admitted.ok ? resolved : admitted;
+}
+
+/**
+ * What the queue adds to the lifetime that the application keeps to by itself (facts §3.12): its
+ * default for those without one, its maximum for all. Seconds; -1 is unlimited.
+ */
+function queueLifetime(
+  settings: QueueTemplate["leaf"] | undefined,
+  requestedSeconds: number,
+): number {
+  if (!settings) return -1;
+  const { defaultLifetimeSeconds, maximumLifetimeSeconds } = settings;
+  const seconds = requestedSeconds > 0 ? -1 : defaultLifetimeSeconds;
+  if (maximumLifetimeSeconds <= 0) return seconds;
+  return seconds > 0 ? Math.min(seconds, maximumLifetimeSeconds) : maximumLifetimeSeconds;
+}
+
+/** Ends the applications whose queue gives them no more time. */
+export function expireApplications(cluster: Cluster, nowMs: number): void {
+  for (const applicationId of cluster.limitedApplications.of("limited")) {
+    const { deadlineMs, queue } = cluster.applications.get(applicationId) ?? {};
+    if (deadlineMs === undefined || deadlineMs === null || deadlineMs > nowMs) continue;
+    const diagnostics = `Application killed: its time in queue ${queue} is over`;
+    forceKillApplication(cluster, applicationId, diagnostics, nowMs);
+  }
+}
+
+/** Epoch ms at which `expireApplications` next has something to do, or null. */
+export function nextApplicationExpiryMs(cluster: Cluster): number | null {
+  const deadlines = cluster.limitedApplications
+    .of("limited")
+    .map((applicationId) => cluster.applications.get(applicationId)?.deadlineMs ?? Infinity);
+  return deadlines.length === 0 ? null : Math.min(...deadlines);
 }
 
 export function forceKillApplication(
@@ -126,6 +192,21 @@ export function getApplications(cluster: Cluster): readonly ApplicationReport[] 
     .map((row) => reportOf(cluster, row));
 }
 
+/** Why what waits is waiting: of one application, or of all that run. */
+export function getActivities(
+  cluster: Cluster,
+  only?: ApplicationId,
+): readonly ApplicationActivity[] {
+  const ids = only === undefined ? cluster.liveApplications.of("live") : [only];
+  return ids.flatMap((applicationId) => {
+    const row = cluster.applications.get(applicationId);
+    if (!row || !isLive(row)) return [];
+    const { name, user, queue, priority, attemptId } = row;
+    const waiting = cluster.scheduler.pending(attemptId);
+    return [{ applicationId, name, user, queue, priority, waiting }];
+  });
+}
+
 export function getApplicationReport(
   cluster: Cluster,
   applicationId: ApplicationId,
@@ -142,6 +223,7 @@ function reportOf(cluster: Cluster, row: ApplicationRow): ApplicationReport {
     name: row.name,
     user: row.user,
     queue: row.queue,
+    priority: row.priority,
     applicationType: row.applicationType,
     state: row.state,
     finalStatus: row.finalStatus,
@@ -160,18 +242,23 @@ export function getClusterNodes(cluster: Cluster): readonly NodeInfo[] {
 }
 
 function nodeInfo(cluster: Cluster, row: NodeRow): NodeInfo {
-  const usage = cluster.scheduler.nodeUsage(row.facts.nodeId);
+  const facts = effectiveFacts(cluster, row.facts);
+  const usage = cluster.scheduler.nodeUsage(facts.nodeId);
+  const decommission = cluster.nodeSettings.get(facts.nodeId)?.decommission;
   return {
-    nodeId: row.facts.nodeId,
-    host: row.facts.host,
-    rack: row.facts.rack,
+    nodeId: facts.nodeId,
+    host: facts.host,
+    rack: facts.rack,
     state: row.state,
-    labels: row.facts.labels,
-    agentVersion: row.facts.agentVersion,
-    healthReport: row.state === "RUNNING" ? row.facts.healthReport : row.reason,
+    labels: facts.labels,
+    attributes: facts.attributes,
+    agentVersion: facts.agentVersion,
+    healthReport: row.state === "RUNNING" ? facts.healthReport : row.reason,
     lastChangeMs: row.lastChangeMs,
-    total: row.facts.capability,
+    decommissionDeadlineMs: decommission?.deadlineMs ?? null,
+    total: facts.capability,
     used: usage?.used ?? NO_RESOURCE,
+    reserved: usage?.reserved ?? NO_RESOURCE,
     containers: usage?.containers ?? 0,
   };
 }

@@ -8,23 +8,34 @@
 import { EXIT } from "../../shared/container.ts";
 import {
   type ApplicationAttemptId,
-  type ApplicationId,
   type ContainerId,
   formatContainerId,
-  type NodeId,
 } from "../../shared/ids.ts";
 import { LIMITS } from "../../shared/limits.ts";
-import type { NodeFacts, NodeState } from "../../shared/node.ts";
-import type {
-  ServiceEntry,
-  YarnApplicationState,
-} from "../../shared/protocol/application-client.ts";
-import type { FinalStatus } from "../../shared/protocol/application-master.ts";
-import type { MasterName } from "../../shared/protocol/container-management.ts";
-import type { Resource } from "../../shared/resource.ts";
+import type { YarnEnd } from "../../shared/protocol/registry-operations.ts";
+import { NO_RESOURCE } from "../../shared/resource.ts";
 import { CapacityScheduler } from "../scheduler/capacity-scheduler.ts";
+import type { BookedContainer, PreemptionRound } from "../scheduler/request.ts";
 import { type Change, Index, Table } from "../table.ts";
 import { guard } from "../transitions.ts";
+import { schedulerNode } from "./node-administration.ts";
+import type {
+  ApplicationRow,
+  AskOptions,
+  AskRow,
+  ClusterRow,
+  ContainerRow,
+  DirectoryRow,
+  Exit,
+  NodeListsRow,
+  NodeRow,
+  NodeSettingsRow,
+  PurgePage,
+  SchedulerConfRow,
+  TrackerRow,
+  UserRow,
+} from "./rows.ts";
+import { currentConfiguration } from "./scheduler-configuration.ts";
 import { APPLICATION_TRANSITIONS, CONTAINER_TRANSITIONS, NODE_TRANSITIONS } from "./transitions.ts";
 
 /** `yarn.resourcemanager.rm.container-allocation.expiry-interval-ms`. */
@@ -32,114 +43,65 @@ export const ALLOCATION_EXPIRY_MS = 600_000;
 /** Rises only when a cluster is restored from a backup, so that ids never repeat. */
 const EPOCH = 1;
 
-export type ClusterRow = {
-  readonly key: "cluster";
-  /** The cluster timestamp inside every id: epoch ms of the first start. */
-  readonly timestamp: number;
-  readonly nextApplication: number;
+const PREEMPTED: Exit = {
+  exitStatus: EXIT.PREEMPTED,
+  diagnostics: "Container preempted by scheduler",
 };
 
-export type NodeRow = {
-  readonly facts: NodeFacts;
-  readonly shard: string;
-  readonly state: NodeState;
-  /** Its stay in the cluster, as its tracker numbers them. */
-  readonly incarnation: number;
-  readonly reason: string;
-  readonly lastChangeMs: number;
-};
+type AskKey = Pick<AskRow, "priority" | "allocationRequestId">;
 
-export type ApplicationRow = {
-  readonly applicationId: ApplicationId;
-  readonly attemptId: ApplicationAttemptId;
-  /** Position in the order of submission. */
-  readonly number: number;
-  readonly name: string;
-  readonly user: string;
-  readonly queue: string;
-  readonly applicationType: string;
-  readonly master: MasterName;
-  readonly submissionId: string;
-  readonly state: YarnApplicationState;
-  readonly finalStatus: FinalStatus | "UNDEFINED";
-  readonly diagnostics: string;
-  readonly startedMs: number;
-  readonly finishedMs: number | null;
-  readonly nextContainer: number;
-  /** Number of the last allocate reply that told something new. */
-  readonly responseId: number;
-  /** Of the last allocate request heard. */
-  readonly sequence: number;
-  /** Ended behind its master's back, which has not answered to that yet. */
-  readonly masterUnaware: boolean;
-};
+function keyOf(attemptId: ApplicationAttemptId, { priority, allocationRequestId }: AskKey): string {
+  return `${attemptId}/${priority}/${allocationRequestId}`;
+}
 
-export type AskRow = {
-  readonly attemptId: ApplicationAttemptId;
-  readonly priority: number;
-  readonly allocationRequestId: number;
-  readonly capability: Resource;
-  readonly count: number;
-};
-
-export type Exit = { readonly exitStatus: number; readonly diagnostics: string };
-
-/** RMContainerState; RELEASED, KILLED and EXPIRED are `cleanup` with its exit status. */
-export type RMContainerState = "ALLOCATED" | "ACQUIRED" | "RUNNING" | "COMPLETED";
-
-export type ContainerRow = {
-  readonly containerId: ContainerId;
-  readonly attemptId: ApplicationAttemptId;
-  readonly nodeId: NodeId;
-  readonly nodeIncarnation: number;
-  readonly resource: Resource;
-  readonly priority: number;
-  readonly allocationRequestId: number;
-  readonly state: RMContainerState;
-  readonly allocatedMs: number;
-  /** The allocate reply that carried it; null while the master has not been told. */
-  readonly deliveredIn: number | null;
-  /** Ordered to end; `sent` once the tracker has stored the order. */
-  readonly cleanup: (Exit & { readonly sent: boolean }) | null;
-  readonly exit: Exit | null;
-  readonly exitDeliveredIn: number | null;
-};
-
-/** The last report heard from a tracker shard. */
-export type TrackerRow = {
-  readonly shard: string;
-  readonly generation: number;
-  /** Finished applications that the shard was not told of; absent: none. */
-  readonly finished?: readonly ApplicationId[];
-};
-
-export type DirectoryRow = {
-  readonly master: MasterName;
-  readonly generation: number;
-  readonly entry: ServiceEntry | null;
-};
-
-const askKey = (ask: Pick<AskRow, "attemptId" | "priority" | "allocationRequestId">) =>
-  `${ask.attemptId}/${ask.priority}/${ask.allocationRequestId}`;
+const askKey = (ask: AskKey & Pick<AskRow, "attemptId">) => keyOf(ask.attemptId, ask);
 
 export class Cluster {
   readonly meta = new Table<ClusterRow>("cluster", (row) => row.key);
   readonly nodes = new Table<NodeRow>("nodes", (row) => row.facts.nodeId);
+  readonly nodeSettings = new Table<NodeSettingsRow>("node_settings", (row) => row.nodeId);
+  readonly nodeLists = new Table<NodeListsRow>("node_lists", (row) => row.key);
+  readonly schedulerConf = new Table<SchedulerConfRow>("scheduler_conf", (row) =>
+    String(row.version),
+  );
   readonly applications = new Table<ApplicationRow>("applications", (row) => row.applicationId);
   readonly asks = new Table<AskRow>("asks", askKey);
   readonly containers = new Table<ContainerRow>("containers", (row) => row.containerId);
   readonly trackers = new Table<TrackerRow>("trackers", (row) => row.shard);
   readonly directory = new Table<DirectoryRow>("directory", (row) => row.master);
+  readonly purges = new Table<PurgePage>("purges", (row) => String(row.page));
+  readonly users = new Table<UserRow>("users", (row) => row.user);
   readonly tables = [
     this.meta,
     this.nodes,
+    this.nodeSettings,
+    this.nodeLists,
+    this.schedulerConf,
     this.applications,
     this.asks,
     this.containers,
     this.trackers,
     this.directory,
+    this.purges,
+    this.users,
   ] as const;
+  readonly usersWithoutHome = new Index(
+    this.users,
+    (row) => row.user,
+    (row) => (row.hasHome ? undefined : "homeless"),
+  );
 
+  readonly decommissioning = new Index(
+    this.nodes,
+    (row) => row.facts.nodeId,
+    (row) => (row.state === "DECOMMISSIONING" ? "decommissioning" : undefined),
+  );
+  /** Nodes that are there and must not be. */
+  readonly toBeShutDown = new Index(
+    this.nodes,
+    (row) => row.facts.nodeId,
+    (row) => (row.state === "DECOMMISSIONED" && row.presence === "PRESENT" ? row.shard : undefined),
+  );
   readonly containersOfNode = new Index(this.containers, containerKey, (row) =>
     row.state === "COMPLETED" ? undefined : row.nodeId,
   );
@@ -176,6 +138,11 @@ export class Cluster {
     (row) => row.applicationId,
     (row) => (isLive(row) ? "live" : undefined),
   );
+  readonly limitedApplications = new Index(
+    this.applications,
+    (row) => row.applicationId,
+    (row) => (isLive(row) && row.deadlineMs !== null ? "limited" : undefined),
+  );
   readonly #unawareAttempts = new Index(
     this.applications,
     (row) => row.applicationId,
@@ -183,8 +150,18 @@ export class Cluster {
   );
 
   scheduler = new CapacityScheduler();
+  /**
+   * Containers that their applications were asked to give back in the last round of preemption.
+   * Not stored: after a restart the next round asks again.
+   */
+  #askedBack: PreemptionRound["asked"] = new Map();
+  /** The last pass placed all that one pass may. */
+  #isPassFull = false;
+  readonly servesRegistry: boolean;
 
-  constructor() {
+  /** `servesRegistry` is `hadoop.registry.rm.enabled`: the registry hears of users and of ends. */
+  constructor({ servesRegistry = true }: { readonly servesRegistry?: boolean } = {}) {
+    this.servesRegistry = servesRegistry;
     guard(this.applications, APPLICATION_TRANSITIONS, ({ state }) => state);
     guard(this.containers, CONTAINER_TRANSITIONS, ({ state }) => state);
     guard(this.nodes, NODE_TRANSITIONS, ({ state }) => state);
@@ -192,17 +169,25 @@ export class Cluster {
 
   /** Rebuilds the scheduler after the rows were loaded. */
   restore(): void {
-    this.scheduler = new CapacityScheduler();
-    for (const node of this.nodes.values()) {
-      if (node.state === "RUNNING") this.scheduler.addNode(node.facts);
+    this.scheduler = this.newScheduler();
+  }
+
+  /** A scheduler in the state that follows from the rows. */
+  newScheduler(): CapacityScheduler {
+    const scheduler = new CapacityScheduler(currentConfiguration(this));
+    for (const { state, facts } of this.nodes.values()) {
+      if (state !== "RUNNING" && state !== "DECOMMISSIONING") continue;
+      scheduler.addNode(schedulerNode(this, scheduler.configuration, facts));
+      if (state === "DECOMMISSIONING") scheduler.drainNode(facts.nodeId);
     }
     for (const application of this.applications.values()) {
-      if (isLive(application)) this.#schedulable(application);
+      if (isLive(application)) addSchedulable(scheduler, application);
     }
     for (const container of this.containers.values()) {
-      if (container.state !== "COMPLETED") this.scheduler.book(container);
+      if (container.state !== "COMPLETED") scheduler.book(bookingOf(container));
     }
-    for (const ask of this.asks.values()) this.scheduler.setAsk(ask.attemptId, ask);
+    for (const ask of this.asks.values()) scheduler.setAsk(ask.attemptId, ask);
+    return scheduler;
   }
 
   drain(): Change[] {
@@ -230,16 +215,10 @@ export class Cluster {
 
   addApplication(row: ApplicationRow): void {
     this.applications.put(row);
-    this.#schedulable(row);
-  }
-
-  #schedulable(row: ApplicationRow): void {
-    this.scheduler.addApplication({
-      attemptId: row.attemptId,
-      queue: row.queue,
-      user: row.user,
-      order: row.number,
-    });
+    if (this.servesRegistry && !this.users.get(row.user)) {
+      this.users.put({ user: row.user, hasHome: false });
+    }
+    addSchedulable(this.scheduler, row);
   }
 
   /** Sets the outstanding number of an ask, in the rows and in the scheduler; 0 removes it. */
@@ -251,13 +230,15 @@ export class Cluster {
 
   /** Places what can be placed now, as new ALLOCATED containers. */
   schedule(nowMs: number): void {
-    const assignments = this.scheduler.schedule(LIMITS.assignmentsPerPassMax, (attemptId) =>
-      this.#mintContainerId(attemptId),
-    );
-    const touched = new Map<string, AskRow>();
+    const max = LIMITS.assignmentsPerPassMax;
+    const mint = (attemptId: ApplicationAttemptId) => this.#mintContainerId(attemptId);
+    const served = new Set<string>();
+    const assignments = this.scheduler.schedule(nowMs, max, mint);
+    this.#isPassFull = assignments.length >= max;
     for (const assignment of assignments) {
       const { containerId, attemptId, nodeId, resource, priority, allocationRequestId } =
         assignment;
+      const key = askKey(assignment);
       this.containers.put({
         containerId,
         attemptId,
@@ -266,6 +247,9 @@ export class Cluster {
         resource,
         priority,
         allocationRequestId,
+        options: optionsOf(this.asks.get(key)),
+        executionType: assignment.executionType ?? "GUARANTEED",
+        version: 0,
         state: "ALLOCATED",
         allocatedMs: nowMs,
         deliveredIn: null,
@@ -273,14 +257,43 @@ export class Cluster {
         exit: null,
         exitDeliveredIn: null,
       });
-      const key = askKey(assignment);
-      const ask = touched.get(key) ?? this.asks.get(key);
-      if (ask) touched.set(key, { ...ask, count: ask.count - 1 });
+      served.add(key);
     }
-    for (const [key, ask] of touched) {
-      if (ask.count > 0) this.asks.put(ask);
-      else this.asks.delete(key);
+    for (const key of served) this.#storeAsk(key);
+  }
+
+  /** PreemptionContract of an application: containers it should release. */
+  askedBack(attemptId: ApplicationAttemptId): readonly ContainerId[] {
+    return this.#askedBack.get(attemptId) ?? [];
+  }
+
+  /** When the scheduler wants `tick` to be called: epoch ms, 0 for at once, or null. */
+  nextTickMs(): number | null {
+    return this.#isPassFull ? 0 : (this.scheduler.wakeAtMs() ?? null);
+  }
+
+  /** What time alone makes possible: waiting for locality is over, a round of preemption is due. */
+  tick(nowMs: number): void {
+    const dueMs = this.nextTickMs();
+    if (dueMs === null || dueMs > nowMs) return;
+    const { asked, kill } = this.scheduler.preempt(nowMs);
+    this.#askedBack = asked;
+    for (const containerId of kill) {
+      const container = this.containers.get(containerId);
+      if (container) this.requestCleanup(container, PREEMPTED);
     }
+    this.schedule(nowMs);
+  }
+
+  /** The scheduler has counted an ask down, also at the places that it names. */
+  #storeAsk(key: string): void {
+    const row = this.asks.get(key);
+    if (!row) return;
+    const left = this.scheduler
+      .asks(row.attemptId)
+      .find((ask) => keyOf(row.attemptId, ask) === key);
+    if (left) this.asks.put({ ...row, ...left });
+    else this.asks.delete(key);
   }
 
   #mintContainerId(attemptId: ApplicationAttemptId): ContainerId {
@@ -305,6 +318,8 @@ export class Cluster {
   complete(container: ContainerRow, exit: Exit): void {
     if (container.state === "COMPLETED") return;
     this.scheduler.release(container.containerId);
+    // Of a container that its master was never told of nobody can have published a record.
+    if (container.deliveredIn !== null) this.#ended(container.containerId, "container");
     const application = this.applicationOf(container.attemptId);
     if (!application || !isLive(application)) {
       this.containers.delete(container.containerId);
@@ -316,12 +331,29 @@ export class Cluster {
     }
   }
 
+  /** The registry shall purge what is bound to it: stored with the end itself, so never forgotten. */
+  #ended(yarnId: string, persistence: YarnEnd["persistence"]): void {
+    if (!this.servesRegistry) return;
+    const last = Math.max(0, ...[...this.purges.values()].map(({ page }) => page));
+    const { ended } = this.purges.get(String(last)) ?? { ended: [] };
+    const isFull = ended.length >= LIMITS.registryPurgesPerTransactionMax;
+    const before = isFull ? { page: last + 1, ended: [] } : { page: last, ended };
+    this.purges.put({ page: before.page, ended: [...before.ended, { yarnId, persistence }] });
+  }
+
   /** A container was lost before its master heard of it, so the ask for it still stands. */
   #askAgain(container: ContainerRow): void {
-    const { attemptId, priority, allocationRequestId, resource } = container;
-    const key = askKey({ attemptId, priority, allocationRequestId });
-    const count = (this.asks.get(key)?.count ?? 0) + 1;
-    this.setAsk({ attemptId, priority, allocationRequestId, capability: resource, count });
+    const { attemptId, priority, allocationRequestId, resource, options } = container;
+    const row = this.asks.get(askKey(container));
+    const count = (row?.count ?? 0) + 1;
+    const ask = row ?? {
+      attemptId,
+      priority,
+      allocationRequestId,
+      capability: resource,
+      ...options,
+    };
+    this.setAsk({ ...ask, count });
   }
 
   /** Ends an application; what it still holds is cleaned up. */
@@ -338,6 +370,8 @@ export class Cluster {
       const finished = [...(tracker.finished ?? []), application.applicationId];
       this.trackers.put({ ...tracker, finished });
     }
+    this.#ended(application.attemptId, "application-attempt");
+    this.#ended(application.applicationId, "application");
     const exit = {
       exitStatus: EXIT.KILLED_AFTER_APP_COMPLETION,
       diagnostics: `Container of a completed application: ${end.diagnostics}`,
@@ -366,6 +400,37 @@ export class Cluster {
 
 export function isLive(application: ApplicationRow): boolean {
   return application.state === "ACCEPTED" || application.state === "RUNNING";
+}
+
+/** Places are counted down as they are served, and a lost container may go anywhere. */
+function optionsOf(ask: AskRow | undefined): AskOptions {
+  if (!ask) return {};
+  const { attemptId, priority, allocationRequestId, capability, count, places, ...options } = ask;
+  return options;
+}
+
+function addSchedulable(scheduler: CapacityScheduler, row: ApplicationRow): void {
+  const { attemptId, queue, user, number: order, priority, blacklist } = row;
+  // Masters at the edge take nothing of any node.
+  const masterResource = NO_RESOURCE;
+  scheduler.addApplication({ attemptId, queue, user, order, priority, masterResource });
+  scheduler.setBlacklist(attemptId, blacklist);
+}
+
+/** A container as the scheduler has to know it. */
+export function bookingOf(row: ContainerRow): BookedContainer {
+  const { containerId, attemptId, nodeId, resource, priority, executionType, options } = row;
+  const { nodeLabel, allocationTags } = options;
+  return {
+    containerId,
+    attemptId,
+    nodeId,
+    resource,
+    priority,
+    executionType,
+    ...(nodeLabel === undefined ? {} : { nodeLabel }),
+    ...(allocationTags === undefined ? {} : { allocationTags }),
+  };
 }
 
 function containerKey(row: ContainerRow): string {

@@ -14,9 +14,12 @@ import type {
   CleanupOrder,
   ContainerReport,
   NodeReport,
+  ShutdownOrder,
   TrackerReport,
 } from "../../shared/protocol/resource-tracker.ts";
-import { ALLOCATION_EXPIRY_MS, type Cluster, type NodeRow } from "./cluster.ts";
+import { ALLOCATION_EXPIRY_MS, type Cluster } from "./cluster.ts";
+import { schedulerNode, whyExcluded } from "./node-administration.ts";
+import type { NodeRow } from "./rows.ts";
 
 /** Answers the generation heard, and the containers of the report that nobody owns (any more). */
 export function reportNodes(
@@ -59,42 +62,74 @@ function reportContainer(cluster: Cluster, report: ContainerReport): CleanupOrde
 }
 
 function reportNode(cluster: Cluster, shard: string, report: NodeReport, nowMs: number): void {
-  const { node: facts, presence, incarnation } = report;
+  const { node: facts, presence, incarnation, reason } = report;
   const before = cluster.nodes.get(facts.nodeId);
-  if (presence !== "PRESENT") {
-    cluster.scheduler.removeNode(facts.nodeId);
-    putNode(
-      cluster,
-      before,
-      { facts, shard, incarnation, state: presence, reason: report.reason },
-      nowMs,
-    );
-    loseContainers(cluster, facts.nodeId, report.reason);
+  const { state, lastChangeMs } = before ?? { state: "RUNNING", lastChangeMs: nowMs };
+  const row = { facts, shard, presence, incarnation, state, reason, lastChangeMs };
+  settle(cluster, row, before, nowMs);
+}
+
+/** Brings a node into the state that follows from what its tracker and administrators have said. */
+export function settleNode(cluster: Cluster, nodeId: NodeId, nowMs: number): void {
+  const row = cluster.nodes.get(nodeId);
+  if (row) settle(cluster, row, row, nowMs);
+}
+
+function settle(cluster: Cluster, row: NodeRow, before: NodeRow | undefined, nowMs: number): void {
+  const { facts } = row;
+  const { nodeId } = facts;
+  const { state, reason } = stateOf(cluster, row, nowMs);
+  const lastChangeMs = before?.state === state ? before.lastChangeMs : nowMs;
+  cluster.nodes.put({ ...row, state, reason, lastChangeMs });
+  if (state === "RUNNING" || state === "DECOMMISSIONING") {
+    const { scheduler } = cluster;
+    scheduler.addNode(schedulerNode(cluster, scheduler.configuration, facts));
+    if (state === "DECOMMISSIONING") cluster.scheduler.drainNode(nodeId);
     return;
   }
-  if (facts.healthy) {
-    putNode(cluster, before, { facts, shard, incarnation, state: "RUNNING", reason: "" }, nowMs);
-    cluster.scheduler.addNode(facts);
+  cluster.scheduler.removeNode(nodeId);
+  if (row.presence !== "PRESENT") {
+    loseContainers(cluster, nodeId, reason);
     return;
   }
-  const reason = facts.healthReport;
-  putNode(cluster, before, { facts, shard, incarnation, state: "UNHEALTHY", reason }, nowMs);
-  cluster.scheduler.removeNode(facts.nodeId);
-  const diagnostics = `Container released on an *unhealthy* node: ${reason}`;
-  for (const id of cluster.containersOfNode.of(facts.nodeId)) {
+  const diagnostics = `Container released on a *${state.toLowerCase()}* node: ${reason}`;
+  for (const id of cluster.containersOfNode.of(nodeId)) {
     const container = cluster.containers.get(id);
     if (container) cluster.requestCleanup(container, { exitStatus: EXIT.ABORTED, diagnostics });
   }
 }
 
-function putNode(
+function stateOf(
   cluster: Cluster,
-  before: NodeRow | undefined,
-  now: Omit<NodeRow, "lastChangeMs">,
+  { facts, presence, reason }: NodeRow,
   nowMs: number,
-): void {
-  const lastChangeMs = before?.state === now.state ? before.lastChangeMs : nowMs;
-  cluster.nodes.put({ ...now, lastChangeMs });
+): Pick<NodeRow, "state" | "reason"> {
+  const excluded = whyExcluded(cluster, facts);
+  if (excluded !== null) return { state: "DECOMMISSIONED", reason: excluded };
+  const decommission = cluster.nodeSettings.get(facts.nodeId)?.decommission;
+  if (decommission) {
+    const isPresent = presence === "PRESENT";
+    const isOver = decommission.deadlineMs !== null && decommission.deadlineMs <= nowMs;
+    const isEmpty = cluster.containersOfNode.count(facts.nodeId) === 0;
+    if (isOver || isEmpty || !isPresent) {
+      const why = isOver && !isEmpty ? ": its time was over" : "";
+      return { state: "DECOMMISSIONED", reason: `an administrator decommissioned the node${why}` };
+    }
+    return { state: "DECOMMISSIONING", reason: "an administrator decommissions the node" };
+  }
+  if (presence !== "PRESENT") return { state: presence, reason };
+  return facts.healthy
+    ? { state: "RUNNING", reason: "" }
+    : { state: "UNHEALTHY", reason: facts.healthReport };
+}
+
+/** Decides what is due by now: decommissioned nodes that have run empty, or whose time is over. */
+export function settleDecommissioning(cluster: Cluster, nowMs: number): void {
+  for (const nodeId of [...cluster.decommissioning.of("decommissioning")]) {
+    const deadlineMs = cluster.nodeSettings.get(nodeId)?.decommission?.deadlineMs ?? null;
+    const isOver = deadlineMs !== null && deadlineMs <= nowMs;
+    if (isOver || cluster.containersOfNode.count(nodeId) === 0) settleNode(cluster, nodeId, nowMs);
+  }
 }
 
 function loseContainers(cluster: Cluster, nodeId: NodeId, reason: string): void {
@@ -103,6 +138,19 @@ function loseContainers(cluster: Cluster, nodeId: NodeId, reason: string): void 
     const container = cluster.containers.get(id);
     if (container) cluster.complete(container, { exitStatus: EXIT.ABORTED, diagnostics });
   }
+}
+
+/** Nodes that have to go and hold nothing any more, by shard, with the reason to tell them. */
+export function shutdownOrders(cluster: Cluster): ReadonlyMap<string, readonly ShutdownOrder[]> {
+  const orders = new Map<string, readonly ShutdownOrder[]>();
+  for (const shard of cluster.toBeShutDown.groups()) {
+    const ofShard = cluster.toBeShutDown
+      .of(shard)
+      .filter((nodeId) => cluster.containersOfNode.count(nodeId) === 0)
+      .map((nodeId) => ({ nodeId, reason: cluster.nodes.get(nodeId)?.reason ?? "" }));
+    if (ofShard.length > 0) orders.set(shard, ofShard);
+  }
+  return orders;
 }
 
 /** Cleanup orders that the trackers have not stored yet, by shard. */

@@ -31,7 +31,7 @@ import type {
 } from "../../shared/protocol/resource-tracker.ts";
 import { type Change, Index, Table } from "../table.ts";
 import { guard } from "../transitions.ts";
-import type { Exit } from "./cluster.ts";
+import type { Exit } from "./rows.ts";
 import { applicationKey, applicationStarts } from "./tracker-applications.ts";
 import { PRESENCE_TRANSITIONS } from "./transitions.ts";
 

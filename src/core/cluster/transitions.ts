@@ -7,7 +7,7 @@
 import type { NodeState } from "../../shared/node.ts";
 import type { YarnApplicationState } from "../../shared/protocol/application-client.ts";
 import type { Transitions } from "../transitions.ts";
-import type { RMContainerState } from "./cluster.ts";
+import type { RMContainerState } from "./rows.ts";
 import type { TrackedNode } from "./tracker.ts";
 
 /** An application has one attempt, whose master is at the edge and cannot crash; so it has its states. */
@@ -29,12 +29,17 @@ export const CONTAINER_TRANSITIONS: Transitions<RMContainerState> = {
   COMPLETED: [],
 };
 
+const LEAVING = ["DECOMMISSIONING", "DECOMMISSIONED"] as const;
+
 export const NODE_TRANSITIONS: Transitions<NodeState> = {
-  RUNNING: ["UNHEALTHY", "LOST", "SHUTDOWN"],
-  UNHEALTHY: ["RUNNING", "LOST", "SHUTDOWN"],
-  LOST: ["RUNNING", "UNHEALTHY", "SHUTDOWN"],
-  SHUTDOWN: ["RUNNING", "UNHEALTHY", "LOST"],
-  DECOMMISSIONED: [],
+  RUNNING: ["UNHEALTHY", "LOST", "SHUTDOWN", ...LEAVING],
+  UNHEALTHY: ["RUNNING", "LOST", "SHUTDOWN", ...LEAVING],
+  LOST: ["RUNNING", "UNHEALTHY", "SHUTDOWN", ...LEAVING],
+  SHUTDOWN: ["RUNNING", "UNHEALTHY", "LOST", ...LEAVING],
+  /** Runs what it has and gets nothing new. */
+  DECOMMISSIONING: ["RUNNING", "UNHEALTHY", "LOST", "SHUTDOWN", "DECOMMISSIONED"],
+  /** Taken back by an administrator only. */
+  DECOMMISSIONED: ["RUNNING", "UNHEALTHY", "LOST", "SHUTDOWN", "DECOMMISSIONING"],
 };
 
 /** A node as its tracker shard sees it. */

@@ -10,7 +10,7 @@ import { LIMITS } from "../../shared/limits.ts";
 import type { Endpoint, ServiceRecord } from "../../shared/registry.ts";
 import { lastElement, type RegistryPath } from "../../shared/registry-path.ts";
 import { isPathElement } from "../../shared/registry-path-element.ts";
-import { parseServiceRecord } from "./service-record.ts";
+import { readStoredRecord } from "./service-record.ts";
 
 /** A node's record as its JSON text. */
 export type StoredRecord = { readonly path: RegistryPath; readonly record: string };
@@ -62,12 +62,10 @@ export function groupOf(
   const containerIps: string[] = [];
   const ids: string[] = [];
   for (const stored of services) {
-    const record = recordOf(stored);
-    if (record) places.push(...placesOf(record, base, null));
+    places.push(...placesOf(readStoredRecord(stored.record), base, null));
   }
   for (const stored of containers) {
-    const record = recordOf(stored);
-    if (!record) continue;
+    const record = readStoredRecord(stored.record);
     const { "yarn:ip": ip, "yarn:id": id } = record.attributes;
     const address = typeof ip === "string" ? canonicalAddress(ip) : null;
     if (address !== null) containerIps.push(address);
@@ -128,7 +126,7 @@ export function addressOfHostLabel(label: string): readonly number[] | null {
 
 /** The full name of a container's instance, for PTR; null where its description is no label. */
 export function instanceNameOf(stored: StoredRecord, domain: string): string | null {
-  const description = recordOf(stored)?.description?.toLowerCase() ?? "";
+  const description = readStoredRecord(stored.record).description?.toLowerCase() ?? "";
   const service = serviceNameOf(stored.path, domain);
   if (service === null || !isPathElement(description)) return null;
   const name = `${description}.${service}`;
@@ -147,11 +145,6 @@ function serviceNameOf(path: RegistryPath, domain: string): string | null {
   if (service === undefined || rest.at(-2) !== "components") return null;
   const user = place === "users" ? home : "anonymous";
   return `${service}.${user}.${domain}`;
-}
-
-function recordOf(stored: StoredRecord): ServiceRecord | null {
-  const parsed = parseServiceRecord(JSON.parse(stored.record));
-  return parsed.ok ? parsed.value : null;
 }
 
 /** `own` is the address whose name is `base` itself: that of a container. */

@@ -12,15 +12,11 @@ import type {
   RegistryPage,
   RegistryQuery,
 } from "../../shared/protocol/registry-reader.ts";
-import {
-  type Endpoint,
-  type JsonValue,
-  RECORD_FIELDS,
-  type ServiceRecord,
-} from "../../shared/registry.ts";
+import type { Endpoint, JsonValue, ServiceRecord } from "../../shared/registry.ts";
 import { parsePath, type RegistryPath, ROOT } from "../../shared/registry-path.ts";
 import { quote } from "../../shared/registry-path-element.ts";
 import { getNode } from "./registry.ts";
+import { readStoredRecord } from "./service-record.ts";
 import type { RegistryTree } from "./tree.ts";
 
 export type StoredNode = {
@@ -103,23 +99,6 @@ export function parseAfter(path: RegistryPath, after: string | null): Reply<Regi
 
 export function isAtOrBelow(path: RegistryPath, above: RegistryPath): boolean {
   return above === ROOT || path === above || path.startsWith(`${above}/`);
-}
-
-/** A record that was checked when it was stored. */
-export function readStoredRecord(text: string): ServiceRecord {
-  const document = JSON.parse(text) as ServiceRecord & Record<string, JsonValue>;
-  const { type, description, external, internal } = document;
-  const names = Object.keys(document).filter(
-    (name) => !(RECORD_FIELDS as readonly string[]).includes(name),
-  );
-  const attributes = Object.fromEntries(names.map((name) => [name, document[name] ?? null]));
-  return {
-    type,
-    ...(description === undefined ? {} : { description }),
-    external,
-    internal,
-    attributes,
-  };
 }
 
 /** The record's rows in the index, sorted; each once. */

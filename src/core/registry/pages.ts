@@ -14,15 +14,9 @@ import type {
 import type { RegistryPathStatus } from "../../shared/registry.ts";
 import { lastElement, parentOf, type RegistryPath, ROOT } from "../../shared/registry-path.ts";
 import { isPathElement, quote } from "../../shared/registry-path-element.ts";
-import {
-  parseAfter,
-  type ReadableTree,
-  type RegistryIndex,
-  readStoredRecord,
-  type StoredNode,
-} from "./find.ts";
+import { parseAfter, type ReadableTree, type RegistryIndex, type StoredNode } from "./find.ts";
 import { getNode } from "./registry.ts";
-import { utf8Length } from "./service-record.ts";
+import { readStoredRecord, utf8Length } from "./service-record.ts";
 import type { RegistryTree } from "./tree.ts";
 
 /** `after` is a short name, whether there is such a child or not. */

@@ -15,7 +15,7 @@ import {
   ROOT,
   SYSTEM_PATHS,
 } from "../../shared/registry-path.ts";
-import { parseServiceRecord, utf8Length } from "./service-record.ts";
+import { readStoredRecord, utf8Length } from "./service-record.ts";
 import type { RegistryNode, RegistryTree } from "./tree.ts";
 
 /** Makes the paths that every registry has. Doing it again changes nothing. */
@@ -29,8 +29,7 @@ export function resolve(tree: RegistryTree, path: string): Reply<ServiceRecord> 
   const node = getNode(tree, path);
   if (!node.ok) return node;
   const record = recordOf(node.value);
-  if (!record.ok) return record;
-  if (record.value !== null) return ok(record.value);
+  if (record !== null) return ok(record);
   return fail("NOT_FOUND", `${node.value.path} has no service record`, {
     reason: "NoRecordException",
     hint: "the path exists; list it to see what is below",
@@ -67,13 +66,11 @@ export function list(
 export function view(tree: RegistryTree, path: string): Reply<RegistryNodeView> {
   const node = getNode(tree, path);
   if (!node.ok) return node;
-  const record = recordOf(node.value);
-  if (!record.ok) return record;
   const children = tree.children(node.value.path);
   return ok({
     path: node.value.path,
     stat: statusOf(node.value, children.length),
-    record: record.value,
+    record: recordOf(node.value),
     children,
   });
 }
@@ -95,8 +92,8 @@ export function pathNotFound(tree: RegistryTree, path: RegistryPath) {
   });
 }
 
-function recordOf(node: RegistryNode): Reply<ServiceRecord | null> {
-  return node.record === null ? ok(null) : parseServiceRecord(JSON.parse(node.record));
+function recordOf({ record }: RegistryNode): ServiceRecord | null {
+  return record === null ? null : readStoredRecord(record);
 }
 
 function statusOf(node: RegistryNode, children: number): RegistryPathStatus {

@@ -9,6 +9,7 @@ import { LIMITS } from "../../shared/limits.ts";
 import type { PersistencePolicy } from "../../shared/protocol/registry-operations.ts";
 import {
   formatServiceRecord,
+  type JsonObject,
   type JsonValue,
   RECORD_FIELDS,
   type ServiceRecord,
@@ -152,6 +153,17 @@ export function checkServiceRecord(record: ServiceRecord): Reply<ServiceRecord> 
     return invalidRecord("the service record is not valid", [finding]);
   }
   return parseServiceRecord(formatServiceRecord(record));
+}
+
+/** A record that was checked when it was stored, from its canonical JSON. */
+export function readStoredRecord(text: string): ServiceRecord {
+  const { type, description, external, internal, ...attributes } = JSON.parse(text) as Pick<
+    ServiceRecord,
+    "type" | "description" | "external" | "internal"
+  > &
+    JsonObject;
+  const fixed = description === undefined ? { type } : { type, description };
+  return { ...fixed, external, internal, attributes };
 }
 
 /** Whose end removes the record; null: it stays until somebody deletes it. */

@@ -8,15 +8,19 @@ import { LIMITS } from "../../shared/limits.ts";
 import type {
   BindFlags,
   BindResult,
+  Publication,
   PurgePolicy,
   RecordCondition,
   RegistryOperation,
   RegistryWrite,
   RegistryWriteResult,
+  YarnEnd,
 } from "../../shared/protocol/registry-operations.ts";
 import { formatServiceRecord, type ServiceRecord } from "../../shared/registry.ts";
 import {
+  homePathForUser,
   lineage,
+  NET,
   parentOf,
   parsePath,
   type RegistryPath,
@@ -32,6 +36,8 @@ import {
 } from "./access-control.ts";
 import { setAcl } from "./acl.ts";
 import { checkEndpoints } from "./endpoint-rules.ts";
+import { isAtOrBelow } from "./find.ts";
+import { isLater, isSame, PUBLISHER_MEMORY_MS, type PublisherLog } from "./publishers.ts";
 import { bareNode, pathNotFound } from "./registry.ts";
 import { checkServiceRecord, parseServiceRecord, persistenceOf } from "./service-record.ts";
 import type { BoundTo, RegistryNode, RegistryTree } from "./tree.ts";
@@ -72,17 +78,62 @@ export function deletePath(tree: RegistryTree, path: string, recursive: boolean)
 
 /**
  * All operations of the cluster's own objects in their order, each seeing what those before it did;
- * if one fails, none has happened, and the failure is that one's. `user`: in whose name.
+ * if one fails, none has happened, and the failure is that one's.
  */
 export function transact(
   tree: RegistryTree,
   operations: readonly RegistryOperation[],
   nowMs: number,
-  user?: string,
 ): Reply<undefined> {
-  const access: RegistryAccess =
-    user === undefined ? CLUSTER_ACCESS : { ...CLUSTER_ACCESS, caller: { kind: "service", user } };
-  return nothing(performAll({ tree, access, nowMs }, operations, checkServiceRecord));
+  const work: Work = { tree, access: CLUSTER_ACCESS, nowMs };
+  return nothing(performAll(work, operations, checkServiceRecord));
+}
+
+/**
+ * The same in the name of a user, unless its publisher has published something later: then the
+ * request was under way for too long, and what it says is no longer so.
+ */
+export function publish(
+  tree: RegistryTree,
+  publishers: PublisherLog,
+  publication: Publication,
+  nowMs: number,
+): Reply<{ readonly overtaken: boolean }> {
+  const { publisher, user, operations } = publication;
+  const last = publishers.last(publisher);
+  if (last !== undefined && !isLater(publication, last)) {
+    return ok({ overtaken: !isSame(publication, last) });
+  }
+  const note = () => {
+    if (last === undefined) publishers.forgetBefore(nowMs - PUBLISHER_MEMORY_MS);
+    publishers.note(publisher, publication, nowMs);
+  };
+  const work: Work = { tree, access: accessOfService(user), nowMs, beforeCommit: note };
+  const reply = performAll(work, operations, checkServiceRecord);
+  return reply.ok ? ok({ overtaken: false }) : reply;
+}
+
+/** Answers how many of the homes it has made; a name that cannot have its home is left out. */
+export function createHomes(
+  tree: RegistryTree,
+  users: readonly string[],
+  nowMs: number,
+): Reply<number> {
+  return tree.atomically(() => {
+    let created = 0;
+    for (const user of users) {
+      const home = homePathForUser(user);
+      if (!home.ok) continue;
+      const work: Work = { tree, access: accessOfService(user), nowMs };
+      const made = mknodeWithin(work, home.value, { createParents: false });
+      if (made.ok && made.value) created += 1;
+    }
+    return ok(created);
+  });
+}
+
+function accessOfService(user: string): RegistryAccess {
+  return { ...CLUSTER_ACCESS, caller: { kind: "service", user } };
 }
 
 /** The same for those who have shown who they are; records are JSON of any kind until here. */
@@ -106,23 +157,42 @@ export function purge(
   boundTo: BoundTo,
   policy: PurgePolicy = "PurgeAll",
 ): Reply<number> {
+  return tree.atomically(() => purgeWithin(tree, boundTo, policy));
+}
+
+/** Purges what is bound to each of these, all in one transaction. Answers the sum. */
+export function purgeEnded(tree: RegistryTree, ended: readonly YarnEnd[]): Reply<number> {
+  const most = LIMITS.registryPurgesPerTransactionMax;
+  if (ended.length > most) {
+    return fail("INVALID_ARGUMENT", `${ended.length} ends to purge at once; at most ${most}`);
+  }
   return tree.atomically(() => {
     let purged = 0;
-    for (const path of tree.findBoundTo(boundTo)) {
-      const node = tree.get(path);
-      if (node === undefined) continue;
-      const isSystem = SYSTEM_PATHS.includes(path);
-      if (policy !== "PurgeAll" && !isSystem && tree.countChildren(path) > 0) {
-        if (policy === "FailOnChildren") return notEmpty(tree, path);
-        continue;
-      }
-      purged += 1;
-      // A record that somebody put on a system path goes; the path and the tree below it stay.
-      if (isSystem) tree.put({ ...node, record: null, boundTo: null, version: 0 });
-      else tree.deleteSubtree(path);
+    for (const end of ended) {
+      const reply = purgeWithin(tree, end, "PurgeAll");
+      if (!reply.ok) return reply;
+      purged += reply.value;
     }
     return ok(purged);
   });
+}
+
+function purgeWithin(tree: RegistryTree, boundTo: BoundTo, policy: PurgePolicy): Reply<number> {
+  let purged = 0;
+  for (const path of tree.findBoundTo(boundTo)) {
+    const node = tree.get(path);
+    if (node === undefined) continue;
+    const isSystem = SYSTEM_PATHS.includes(path);
+    if (policy !== "PurgeAll" && !isSystem && tree.countChildren(path) > 0) {
+      if (policy === "FailOnChildren") return notEmpty(tree, path);
+      continue;
+    }
+    purged += 1;
+    // A record that somebody put on a system path goes; the path and the tree below it stay.
+    if (isSystem) tree.put({ ...node, record: null, boundTo: null, version: 0 });
+    else tree.deleteSubtree(path);
+  }
+  return ok(purged);
 }
 
 /** What every step of a change needs. */
@@ -130,6 +200,8 @@ type Work = {
   readonly tree: RegistryTree;
   readonly access: RegistryAccess;
   readonly nowMs: number;
+  /** Called once in the transaction, after its last write. */
+  readonly beforeCommit?: () => void;
 };
 
 function performAll<Record>(
@@ -157,6 +229,7 @@ function performAll<Record>(
       if (!reply.ok) return reply;
       results.push(reply.value);
     }
+    work.beforeCommit?.();
     return ok(results);
   });
 }
@@ -197,7 +270,7 @@ function mknodeWithin(
   path: string,
   flags: { readonly createParents: boolean },
 ): Reply<boolean> {
-  const parsed = parsePath(path);
+  const parsed = parseWritable(path);
   if (!parsed.ok) return parsed;
   if (work.tree.get(parsed.value) !== undefined) return ok(false);
   const prepared = prepareCreation(work, parsed.value, flags.createParents);
@@ -213,7 +286,7 @@ function bindWithin(
   flags: BindFlags & { readonly createParents: boolean },
 ): Reply<BindResult> {
   const { tree, access, nowMs } = work;
-  const parsed = parsePath(path);
+  const parsed = parseWritable(path);
   if (!parsed.ok) return parsed;
   const readable = read();
   const record = readable.ok ? checkEndpoints(readable.value) : readable;
@@ -237,6 +310,16 @@ function bindWithin(
   const version = tree.nextVersion(nowMs);
   tree.put({ ...before, record: text, boundTo: persistenceOf(record.value), version });
   return ok({ version });
+}
+
+/** Below `/net` are other clusters' registries. What was stored there once can still be deleted. */
+function parseWritable(text: string): Reply<RegistryPath> {
+  const path = parsePath(text);
+  if (!path.ok || !isAtOrBelow(path.value, NET)) return path;
+  return fail("FAILED_PRECONDITION", `${path.value} can only be read`, {
+    reason: "NetIsReadOnly",
+    hint: `below ${NET} are the registries of other clusters: write to the cluster itself`,
+  });
 }
 
 function checkCondition(before: RegistryNode, flags: BindFlags): Reply<undefined> {

@@ -1,168 +1,155 @@
 /**
- * The CapacityScheduler: decides which container goes to which node. It has one queue,
- * `root.default`, in which applications are served first in, first out; one that cannot be served
- * does not hold up those behind it. All nodes form one partition: racks and labels do not matter.
+ * The CapacityScheduler: decides which container goes to which node, for hierarchical queues with
+ * guaranteed and maximum capacities, user limits and shares of ApplicationMasters, in partitions,
+ * with locality, placement constraints and reservations (seed 004; facts §3).
  *
  * It is derived from the ResourceManager's rows and never the truth itself: its owner tells it of
- * nodes, applications, asks and containers, and after a restart tells it again, in any order. What
- * it decides follows from the state that it was told, not from the history of the calls.
+ * nodes, applications, asks and containers, and after a restart tells it again, in any order. The
+ * same calls give the same decisions.
  */
 import { assert, fail, ok, type Reply } from "../../shared/errors.ts";
 import type { ApplicationAttemptId, ContainerId, NodeId } from "../../shared/ids.ts";
 import type { PendingRequest } from "../../shared/protocol/application-master.ts";
+import type { ApplicationActivity, QueueInfo } from "../../shared/queue.ts";
 import { NO_RESOURCE, type Resource } from "../../shared/resource.ts";
-import { ApplicationAttempt, type OutstandingAsk, placeIn } from "./application-attempt.ts";
-import { admit, maximumCapability, whyWaiting } from "./diagnostics.ts";
-import { NodeTable } from "./node-table.ts";
-import { chooseNode } from "./placement.ts";
-import { canonicalResource, keyOfResource, RequestClass } from "./request-class.ts";
-
-const DEFAULT_QUEUE = "root.default";
-
-/**
- * `yarn.scheduler.minimum-allocation-mb` and `-vcores`: requests are rounded up to multiples of
- * these. 1 and 1 by default, where YARN has 1024 MB: most services need far less, and on the small
- * machines of an edge cluster rounding up would waste most of the memory.
- */
-export type MinimumAllocation = {
-  readonly minimumMemoryMb: number;
-  readonly minimumVcores: number;
-};
-
-export type SchedulerNode = {
-  readonly nodeId: NodeId;
-  readonly rack: string;
-  readonly labels: readonly string[];
-  readonly capability: Resource;
-};
-
-export type SchedulerApplication = {
-  readonly attemptId: ApplicationAttemptId;
-  /** As `resolveQueue` gave it. */
-  readonly queue: string;
-  readonly user: string;
-  /** Smaller is served first. */
-  readonly order: number;
-};
-
-export type Ask = {
-  /** Smaller is more urgent. */
-  readonly priority: number;
-  readonly allocationRequestId: number;
-  readonly capability: Resource;
-  readonly count: number;
-};
-
-/** A container and where it is. */
-export type BookedContainer = {
-  readonly containerId: ContainerId;
-  readonly attemptId: ApplicationAttemptId;
-  readonly nodeId: NodeId;
-  readonly resource: Resource;
-};
-
-export type Assignment = BookedContainer & {
-  readonly priority: number;
-  readonly allocationRequestId: number;
-};
-
-type Booking = {
-  readonly attempt: ApplicationAttempt;
-  readonly slot: number;
-  readonly requestClass: RequestClass;
-};
+import type { Placer } from "./allocation-pass.ts";
+import { DEFAULT_CONFIGURATION, type SchedulerConfiguration } from "./configuration.ts";
+import { ContainerUpdates } from "./container-updates.ts";
+import { Diagnostics } from "./diagnostics.ts";
+import { PreemptionMonitor } from "./preemption-monitor.ts";
+import { admitApplication } from "./queue-admission.ts";
+import { queueInfo } from "./queue-view.ts";
+import type {
+  Ask,
+  Assignment,
+  BookedContainer,
+  PreemptionRound,
+  SchedulerApplication,
+  SchedulerNode,
+} from "./request.ts";
+import { SchedulerState } from "./scheduler-state.ts";
 
 export class CapacityScheduler {
-  readonly #minimum: MinimumAllocation;
-  readonly #nodes = new NodeTable();
-  readonly #attempts = new Map<ApplicationAttemptId, ApplicationAttempt>();
-  /** Those with asks, in the order in which they are served. */
-  #waiting: ApplicationAttempt[] = [];
-  readonly #classes = new Map<string, RequestClass>();
-  readonly #bookings = new Map<ContainerId, Booking>();
+  readonly #state: SchedulerState;
+  readonly #diagnostics: Diagnostics;
+  readonly #updates: ContainerUpdates;
+  readonly #monitor: PreemptionMonitor;
+  /** Epoch ms of the last pass. */
+  #nowMs = 0;
 
-  constructor(minimum: MinimumAllocation = { minimumMemoryMb: 1, minimumVcores: 1 }) {
-    const { minimumMemoryMb, minimumVcores } = minimum;
-    assert(minimumMemoryMb >= 1 && minimumVcores >= 1, "the minimum allocation is at least 1");
-    this.#minimum = minimum;
+  constructor(configuration: SchedulerConfiguration = DEFAULT_CONFIGURATION) {
+    this.#state = new SchedulerState(configuration);
+    this.#diagnostics = new Diagnostics(this.#state);
+    this.#updates = new ContainerUpdates(this.#state);
+    this.#monitor = new PreemptionMonitor(this.#state);
   }
 
-  /** Registers a node, or changes its capability. Its containers stay booked. */
+  get configuration(): SchedulerConfiguration {
+    return this.#state.configuration;
+  }
+
+  /**
+   * Takes another configuration, which is valid and may replace the present one. Every application,
+   * ask and container stays; reservations are made anew.
+   */
+  reconfigure(next: SchedulerConfiguration): void {
+    this.#state.reconfigure(next);
+  }
+
+  /** Registers a node, or changes what it has and is. Its containers stay booked. */
   addNode(node: SchedulerNode): void {
-    this.#nodes.register(node.nodeId, canonicalResource(node.capability));
+    this.#state.addNode(node);
+  }
+
+  /** DECOMMISSIONING: nothing new is placed on it, and it counts in no queue's share. */
+  drainNode(nodeId: NodeId): void {
+    this.#state.drainNode(nodeId);
   }
 
   /** Nothing new is placed on it. Its containers stay booked until each is released. */
   removeNode(nodeId: NodeId): void {
-    this.#nodes.unregister(nodeId);
+    this.#state.removeNode(nodeId);
   }
 
-  /** The full path of a leaf queue; INVALID_ARGUMENT, with the queues there are, for any other. */
+  /**
+   * The full path of a leaf queue, also of one that a template can make; INVALID_ARGUMENT for any
+   * other name, and for a short name that several queues have.
+   */
   resolveQueue(queue: string): Reply<string> {
-    if (queue === "default" || queue === DEFAULT_QUEUE) return ok(DEFAULT_QUEUE);
-    return fail("INVALID_ARGUMENT", `queue "${queue}" does not exist or is not a leaf queue`, {
-      hint: `this cluster has one leaf queue: ${DEFAULT_QUEUE}`,
-    });
+    return this.#state.queues.resolve(queue);
   }
 
+  leafQueues(): readonly string[] {
+    return [...this.#state.queues.leaves()].map((leaf) => leaf.path);
+  }
+
+  /**
+   * Whether the queue takes one more application of the user. RESOURCE_EXHAUSTED for a count of
+   * cluster, queue or user; FAILED_PRECONDITION for a queue that is not RUNNING.
+   */
+  admitApplication({ queue, user }: { queue: string; user: string }): Reply<undefined> {
+    this.#state.settle();
+    return admitApplication(this.#state.queues, this.configuration, queue, user);
+  }
+
+  /** Refuses nothing. Makes the queue when its parent has a template. */
   addApplication(application: SchedulerApplication): void {
-    const attempt = this.#attemptOf(application.attemptId);
-    assert(application.queue === DEFAULT_QUEUE, "an application's queue is a resolved leaf queue");
-    assert(attempt.order === undefined, "an application attempt is added once");
-    attempt.order = application.order;
+    this.#state.addApplication(application);
   }
 
   /** Drops its asks. Its containers stay booked until each is released. Unknown: no effect. */
   removeApplication(attemptId: ApplicationAttemptId): void {
-    const attempt = this.#attempts.get(attemptId);
-    if (attempt === undefined) return;
-    for (const ask of attempt.asks) this.#endAsk(ask);
-    attempt.asks = [];
-    this.#waiting = this.#waiting.filter((other) => other !== attempt);
-    attempt.order = undefined;
-    this.#forgetUnused(attempt);
+    const attempt = this.#state.attempts.get(attemptId);
+    if (attempt?.isAdded) this.#state.removeApplication(attempt);
+  }
+
+  /** Larger is served first. Unknown: no effect. */
+  setApplicationPriority(attemptId: ApplicationAttemptId, priority: number): void {
+    const attempt = this.#state.attempts.get(attemptId);
+    if (attempt?.isAdded) this.#state.setPriority(attempt, priority);
+  }
+
+  /**
+   * Moves an application, with its asks and containers, to another leaf. Refused like a submission
+   * to it, and when the queue may not use a partition in which the application has containers.
+   */
+  moveApplication(attemptId: ApplicationAttemptId, queue: string): Reply<undefined> {
+    const attempt = this.#state.attempts.get(attemptId);
+    if (!attempt?.isAdded || attempt.user === undefined) {
+      return fail("NOT_FOUND", `there is no application attempt ${attemptId}`);
+    }
+    const resolved = this.resolveQueue(queue);
+    if (!resolved.ok) return resolved;
+    if (resolved.value === attempt.leaf?.path) return ok();
+    const admitted = this.admitApplication({ queue: resolved.value, user: attempt.user.name });
+    if (!admitted.ok) return admitted;
+    return this.#state.moveApplication(attempt, resolved.value);
   }
 
   /**
    * The outstanding number for (priority, allocationRequestId), absolute; 0 removes the ask. The
-   * capability is rounded up as YARN does (facts §3.10) and replaces an earlier one.
+   * capability is rounded up as YARN does (facts §3.10), and everything replaces what was said
+   * earlier.
    */
   setAsk(attemptId: ApplicationAttemptId, ask: Ask): void {
-    const attempt = this.#attempts.get(attemptId);
-    assert(attempt?.order !== undefined, "asks come from an application that was added");
+    const attempt = this.#state.attempts.get(attemptId);
+    assert(attempt?.isAdded, "asks come from an application that was added");
     assert(
       Number.isSafeInteger(ask.count) && ask.count >= 0,
       "a count is a whole number, 0 or more",
     );
-    const { index, found } = placeIn(
-      attempt.asks,
-      (other) =>
-        other.priority - ask.priority || other.allocationRequestId - ask.allocationRequestId,
-    );
-    const wasWaiting = attempt.asks.length > 0;
-    const { priority, allocationRequestId, count } = ask;
-    if (count > 0) {
-      const requestClass = this.#classOf(this.#normalise(ask.capability));
-      this.#beginAsk(requestClass);
-      const added = { priority, allocationRequestId, requestClass, count };
-      attempt.asks.splice(index, found ? 1 : 0, added);
-    } else if (found) {
-      attempt.asks.splice(index, 1);
-    }
-    if (found) this.#endAsk(found);
-    this.#keepWaiting(attempt, wasWaiting);
+    this.#state.setAsk(attempt, ask);
   }
 
   /** The outstanding asks, most urgent first, with their capability as rounded. */
   asks(attemptId: ApplicationAttemptId): readonly Ask[] {
-    return (this.#attempts.get(attemptId)?.asks ?? []).map(
-      ({ priority, allocationRequestId, requestClass, count }) => ({
-        priority,
-        allocationRequestId,
-        capability: requestClass.resource,
-        count,
-      }),
-    );
+    return this.#state.asks(attemptId);
+  }
+
+  /** Hosts, racks and node ids that the application avoids; replaces the earlier ones. */
+  setBlacklist(attemptId: ApplicationAttemptId, names: readonly string[]): void {
+    const attempt = this.#state.attempts.get(attemptId);
+    if (attempt) attempt.blacklist = new Set(names);
   }
 
   /**
@@ -170,235 +157,201 @@ export class CapacityScheduler {
    * added or there is room for it. Touches no ask.
    */
   book(container: BookedContainer): void {
-    const slot = this.#nodes.slotFor(container.nodeId);
-    const requestClass = this.#classOf(canonicalResource(container.resource));
-    requestClass.needs ??= this.#nodes.needs(requestClass.resource);
-    this.#book(container.containerId, this.#attemptOf(container.attemptId), slot, requestClass);
+    this.#state.book(container);
   }
 
   /** The container is gone and what it used is free. Unknown: no effect. */
   release(containerId: ContainerId): void {
-    const booking = this.#bookings.get(containerId);
-    if (booking === undefined) return;
-    const { attempt, slot, requestClass } = booking;
-    this.#bookings.delete(containerId);
-    this.#nodes.giveBack(slot, requestClass.needs ?? []);
-    attempt.giveBack(slot, requestClass.resource);
-    this.#dropReference(requestClass);
-    this.#forgetUnused(attempt);
+    this.#state.release(containerId);
+  }
+
+  /**
+   * Another size for a container, where it is. Less is given at once; more only when its node, queue
+   * and user have it: FAILED_PRECONDITION.
+   */
+  resize(containerId: ContainerId, resource: Resource): Reply<undefined> {
+    return this.#updates.resize(containerId, resource);
+  }
+
+  /** OPPORTUNISTIC to GUARANTEED, if its node, queue and user have room for it. */
+  promote(containerId: ContainerId): Reply<undefined> {
+    return this.#updates.changeExecutionType(containerId, "GUARANTEED");
+  }
+
+  /** GUARANTEED to OPPORTUNISTIC. */
+  demote(containerId: ContainerId): Reply<undefined> {
+    return this.#updates.changeExecutionType(containerId, "OPPORTUNISTIC");
   }
 
   /**
    * One scheduling pass: places what can be placed, at most `max` containers, books them and takes
-   * them off the asks. `mint` gives a new container's id and must not call the scheduler.
+   * them off the asks. `mint` gives a new container's id and must not call the scheduler. `nowMs`
+   * (epoch ms) does not go back between passes.
    */
-  schedule(max: number, mint: (attemptId: ApplicationAttemptId) => ContainerId): Assignment[] {
+  schedule(
+    nowMs: number,
+    max: number,
+    mint: (attemptId: ApplicationAttemptId) => ContainerId,
+  ): Assignment[] {
+    this.#nowMs = nowMs;
+    const state = this.#state;
+    state.settle();
+    state.queues.removeExpired(nowMs);
+    state.reservations.lapse(nowMs);
     const assignments: Assignment[] = [];
-    let someGotAll = false;
-    for (const attempt of this.#waiting) {
+    const placer: Placer = {
+      commits: true,
+      place: (attempt, ask, spot) => {
+        assignments.push(state.place(attempt, ask, spot, mint(attempt.attemptId)));
+      },
+    };
+    for (const reservation of state.reservations.ready()) {
       if (assignments.length >= max) break;
-      let askIsDone = false;
-      for (const ask of attempt.asks) {
-        this.#serve(attempt, ask, max, mint, assignments);
-        if (ask.count === 0) askIsDone = true;
-      }
-      if (askIsDone) attempt.asks = attempt.asks.filter((ask) => ask.count > 0);
-      if (attempt.asks.length === 0) someGotAll = true;
+      state.fulfil(reservation, placer);
     }
-    if (someGotAll) this.#waiting = this.#waiting.filter((attempt) => attempt.asks.length > 0);
+    const isFull = () => assignments.length >= max;
+    for (const partition of state.nodes.partitions) {
+      this.#placeIn(partition.id, placer, isFull);
+    }
+    if (!isFull()) state.sharing.place(state.queues, nowMs, placer, isFull);
+    if (!isFull()) state.reservations.make(nowMs);
     return assignments;
   }
 
   /** Whether another `schedule` would place something now, since the last one reached its `max`. */
   hasPending(): boolean {
-    for (const requestClass of this.#classes.values()) {
-      if (requestClass.asks > 0 && requestClass.feasibleIn(this.#nodes).size > 0) return true;
-    }
-    return false;
-  }
-
-  /** Why each outstanding ask waits. Walks all nodes once for each size asked for. */
-  pending(attemptId: ApplicationAttemptId): PendingRequest[] {
-    const reasons = new Map<RequestClass, string>();
-    return (this.#attempts.get(attemptId)?.asks ?? []).map((ask) => {
-      const { priority, allocationRequestId, requestClass, count } = ask;
-      const reason = reasons.get(requestClass) ?? this.#reason(requestClass);
-      reasons.set(requestClass, reason);
-      return { priority, allocationRequestId, count, reason };
+    const state = this.#state;
+    state.settle();
+    if (state.reservations.ready().length > 0) return true;
+    const placer: Placer = { commits: false, place: () => {} };
+    return state.nodes.partitions.some((partition) => {
+      const pass = state.newPass(partition, this.#nowMs, placer);
+      const isSomething = pass.next(state.queues.root);
+      pass.end();
+      return isSomething;
     });
   }
 
   /**
-   * FAILED_PRECONDITION when no registered node could ever hold it, not even an empty one. While no
-   * node is registered everything is admitted and waits.
+   * When time alone makes something possible (epoch ms): an ask has waited long enough for a better
+   * place, or a round of preemption is due. Undefined: nothing waits for time.
    */
-  admit(resource: Resource): Reply<undefined> {
-    return admit(this.#nodes, this.#normalise(resource));
+  wakeAtMs(): number | undefined {
+    const { locality, sharing, reservations } = this.#state;
+    const times = [
+      reservations.lapseAtMs(),
+      locality.wakeAtMs(this.#nowMs),
+      sharing.wakeAtMs(this.#nowMs),
+      this.#monitor.dueMs(this.#nowMs),
+    ];
+    const known = times.filter((time) => time !== undefined);
+    return known.length === 0 ? undefined : Math.min(...known);
   }
 
-  /** The largest container that registered nodes could hold, type by type. */
-  maximumCapability(): Resource {
-    return maximumCapability(this.#nodes);
+  /** One monitoring round; releases nothing, and drops reservations that have to give way. */
+  preempt(nowMs: number): PreemptionRound {
+    this.#nowMs = Math.max(this.#nowMs, nowMs);
+    this.#state.settle();
+    return this.#monitor.round(nowMs);
+  }
+
+  /** Why each outstanding ask waits. Walks all nodes once for each. */
+  pending(attemptId: ApplicationAttemptId): PendingRequest[] {
+    this.#state.settle();
+    return this.#diagnostics.pending(attemptId, this.#nowMs);
+  }
+
+  /** The same as facts that can be counted. */
+  activity(attemptId: ApplicationAttemptId): ApplicationActivity {
+    this.#state.settle();
+    return this.#diagnostics.activity(attemptId, this.#nowMs);
   }
 
   /**
-   * What the application may still get: here, all that is free (facts §3.11). Optimistic, since it
-   * is scattered over nodes and others want it too. Nothing for an application that was not added.
+   * FAILED_PRECONDITION when no registered node could ever hold it, not even an empty one, or when
+   * it is above the maximum allocation, or its queue may not use the partition. While no node is
+   * registered everything is admitted and waits.
+   */
+  admit(
+    resource: Resource,
+    { queue, nodeLabel }: { readonly queue?: string; readonly nodeLabel?: string | undefined } = {},
+  ): Reply<undefined> {
+    return this.#diagnostics.admit(this.#state.normalise(resource), queue, nodeLabel);
+  }
+
+  /** The largest container that may be asked for and that some node could hold, type by type. */
+  maximumCapability(queue?: string): Resource {
+    return this.#diagnostics.maximumCapability(queue);
+  }
+
+  /**
+   * What the application may still get (facts §3.11): within its user's limit, its queue's maximum
+   * and what is free. Optimistic, since it is scattered over nodes and others want it too.
    */
   headroom(attemptId: ApplicationAttemptId): Resource {
-    if (this.#attempts.get(attemptId)?.order === undefined) return NO_RESOURCE;
-    const { minimumMemoryMb, minimumVcores } = this.#minimum;
-    const registered = this.#nodes.order;
-    const free = this.#nodes.resource((column) => Math.max(0, sum(column.free, registered)));
-    return {
-      ...free,
-      memoryMb: free.memoryMb - (free.memoryMb % minimumMemoryMb),
-      vcores: free.vcores - (free.vcores % minimumVcores),
-    };
+    const attempt = this.#state.attempts.get(attemptId);
+    if (!attempt?.isAdded) return NO_RESOURCE;
+    this.#state.settle();
+    return this.#state.headroom(attempt);
   }
 
   /** `total` and `nodes` are of registered nodes; `used` and `containers` of all that is booked. */
   usage(): { total: Resource; used: Resource; nodes: number; containers: number } {
-    const slots = [...this.#nodes.slots()];
+    const { nodes, types, ledger } = this.#state;
     return {
-      total: this.#nodes.resource((column) => sum(column.total, slots)),
-      used: this.#nodes.resource(({ total, free }) => sum(total, slots) - sum(free, slots)),
-      nodes: this.#nodes.size,
-      containers: this.#bookings.size,
+      total: types.resource(nodes.registeredTotal),
+      used: types.resource(nodes.used),
+      nodes: nodes.size,
+      containers: ledger.bookings.size,
     };
   }
 
   /** Undefined for a node that is neither registered nor holds a booked container. */
-  nodeUsage(nodeId: NodeId): { used: Resource; containers: number } | undefined {
-    const slot = this.#nodes.find(nodeId);
+  nodeUsage(
+    nodeId: NodeId,
+  ): { used: Resource; reserved: Resource; containers: number } | undefined {
+    const { nodes, types, reservations } = this.#state;
+    const slot = nodes.find(nodeId);
     if (slot === undefined) return undefined;
-    const containers = this.#nodes.containersOf(slot);
-    const used = this.#nodes.resource(
-      ({ total, free }) => (total[slot] as number) - (free[slot] as number),
-    );
-    return { used, containers };
+    return {
+      used: types.resource(nodes.usedOn(slot)),
+      reserved: reservations.on(slot)?.ask.requestClass.size.resource ?? NO_RESOURCE,
+      containers: nodes.containersOf(slot),
+    };
   }
 
-  attemptUsage(attemptId: ApplicationAttemptId): { allocated: Resource; containers: number } {
-    const attempt = this.#attempts.get(attemptId);
-    return { allocated: attempt?.allocated ?? NO_RESOURCE, containers: attempt?.containers ?? 0 };
-  }
-
-  /** Places as many of one ask as there is room for, up to `max` assignments in all. */
-  #serve(
-    attempt: ApplicationAttempt,
-    ask: OutstandingAsk,
-    max: number,
-    mint: (attemptId: ApplicationAttemptId) => ContainerId,
-    assignments: Assignment[],
-  ): void {
-    const { priority, allocationRequestId, requestClass } = ask;
-    const { resource } = requestClass;
-    const { attemptId } = attempt;
-    while (ask.count > 0 && assignments.length < max) {
-      const feasible = requestClass.feasibleIn(this.#nodes);
-      const { needs } = requestClass;
-      if (feasible.size === 0 || needs === undefined) break;
-      const seed = (attempt.seed + Math.imul(this.#bookings.size, 0x9e3779b1)) | 0;
-      const slot = chooseNode(this.#nodes, feasible, needs, attempt, seed);
-      const containerId = mint(attemptId);
-      const nodeId = this.#nodes.idOf(slot);
-      this.#book(containerId, attempt, slot, requestClass);
-      ask.count -= 1;
-      assignments.push({
-        containerId,
-        attemptId,
-        nodeId,
-        resource,
-        priority,
-        allocationRequestId,
-      });
+  attemptUsage(attemptId: ApplicationAttemptId): {
+    allocated: Resource;
+    reserved: Resource;
+    containers: number;
+  } {
+    const attempt = this.#state.attempts.get(attemptId);
+    if (attempt === undefined) {
+      return { allocated: NO_RESOURCE, reserved: NO_RESOURCE, containers: 0 };
     }
-    if (ask.count === 0) this.#endAsk(ask);
+    return {
+      reserved: attempt.reservation?.ask.requestClass.size.resource ?? NO_RESOURCE,
+      allocated: this.#state.types.resource(attempt.allocated),
+      containers: attempt.containers,
+    };
   }
 
-  #book(
-    containerId: ContainerId,
-    attempt: ApplicationAttempt,
-    slot: number,
-    requestClass: RequestClass,
-  ): void {
-    const before = this.#bookings.size;
-    this.#bookings.set(containerId, { attempt, slot, requestClass });
-    assert(this.#bookings.size > before, "a container is booked once");
-    requestClass.references += 1;
-    this.#nodes.take(slot, requestClass.needs ?? []);
-    attempt.take(slot, requestClass.resource);
+  queueInfo(): QueueInfo {
+    this.#state.settle();
+    return queueInfo(this.#state, this.#state.queues.root);
   }
 
-  #reason(requestClass: RequestClass): string {
-    const feasible = requestClass.feasibleIn(this.#nodes);
-    if (feasible.size === 0) return whyWaiting(this.#nodes, requestClass.resource);
-    return `${feasible.size}/${this.#nodes.size} nodes have room: it is placed in the next pass`;
+  #placeIn(partition: number, placer: Placer, isFull: () => boolean): void {
+    const state = this.#state;
+    const where = state.nodes.partitions[partition];
+    if (where === undefined || where.asked.length === 0) return;
+    for (;;) {
+      const dropsBefore = state.reservations.drops;
+      const pass = state.newPass(where, this.#nowMs, placer);
+      while (!isFull() && pass.next(state.queues.root));
+      pass.end();
+      // What was reserved and is not any more may be what somebody, passed over, waits for.
+      if (isFull() || state.reservations.drops === dropsBefore) return;
+    }
   }
-
-  /** value = roundUp(max(ask, minimum), step = minimum) */
-  #normalise(resource: Resource): Resource {
-    const { minimumMemoryMb, minimumVcores } = this.#minimum;
-    return canonicalResource({
-      ...resource,
-      memoryMb: Math.max(1, Math.ceil(resource.memoryMb / minimumMemoryMb)) * minimumMemoryMb,
-      vcores: Math.max(1, Math.ceil(resource.vcores / minimumVcores)) * minimumVcores,
-    });
-  }
-
-  #attemptOf(attemptId: ApplicationAttemptId): ApplicationAttempt {
-    const known = this.#attempts.get(attemptId);
-    if (known) return known;
-    const attempt = new ApplicationAttempt(attemptId);
-    this.#attempts.set(attemptId, attempt);
-    return attempt;
-  }
-
-  #forgetUnused(attempt: ApplicationAttempt): void {
-    if (attempt.order !== undefined || attempt.containers > 0) return;
-    this.#attempts.delete(attempt.attemptId);
-  }
-
-  /** Takes a canonical resource. The caller refers to the class, or it stays for nothing. */
-  #classOf(resource: Resource): RequestClass {
-    const key = keyOfResource(resource);
-    const known = this.#classes.get(key);
-    if (known) return known;
-    const requestClass = new RequestClass(key, resource);
-    this.#classes.set(key, requestClass);
-    return requestClass;
-  }
-
-  #beginAsk(requestClass: RequestClass): void {
-    requestClass.references += 1;
-    requestClass.asks += 1;
-  }
-
-  #endAsk({ requestClass }: OutstandingAsk): void {
-    requestClass.asks -= 1;
-    this.#dropReference(requestClass);
-  }
-
-  #dropReference(requestClass: RequestClass): void {
-    requestClass.references -= 1;
-    if (requestClass.references === 0) this.#classes.delete(requestClass.key);
-  }
-
-  /** Moves the application into or out of the line after its asks have changed. */
-  #keepWaiting(attempt: ApplicationAttempt, wasWaiting: boolean): void {
-    const isWaiting = attempt.asks.length > 0;
-    if (isWaiting === wasWaiting) return;
-    const { index } = placeIn(this.#waiting, (other) => byOrder(other, attempt));
-    if (isWaiting) this.#waiting.splice(index, 0, attempt);
-    else this.#waiting.splice(index, 1);
-  }
-}
-
-function byOrder(a: ApplicationAttempt, b: ApplicationAttempt): number {
-  return (a.order ?? 0) - (b.order ?? 0) || (a.attemptId < b.attemptId ? -1 : a === b ? 0 : 1);
-}
-
-function sum(amounts: Float64Array, slots: readonly number[]): number {
-  return slots.reduce((total, slot) => total + (amounts[slot] as number), 0);
 }

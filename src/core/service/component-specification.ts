@@ -7,7 +7,7 @@ import { assert, type Finding } from "../../shared/errors.ts";
 import { LIMITS } from "../../shared/limits.ts";
 import { NO_RESOURCE, type Resource } from "../../shared/resource.ts";
 import type { ComponentDefinition, Configuration } from "../../shared/service.ts";
-import { formatPath } from "../../shared/validation.ts";
+import { formatPath, isEmptyValue } from "../../shared/validation.ts";
 import type { Yarnfile, YarnfileComponent, YarnfileConfiguration } from "../../shared/yarnfile.ts";
 import { readArtifact } from "./artifact.ts";
 import {
@@ -18,6 +18,7 @@ import {
 } from "./config-files.ts";
 import { checkName } from "./names.ts";
 import type { ResolvedPackages } from "./pinned-source.ts";
+import { readPlacementPolicy } from "./placement-specification.ts";
 import { isPortName, PORT_NAME_RULE, portNamesIn, portsOf } from "./ports.ts";
 import { checkFrameworkProperties, ownTokens } from "./properties.ts";
 import { readReadinessCheck } from "./readiness-specification.ts";
@@ -75,6 +76,7 @@ export function readComponent(
     readinessCheck: readReadinessCheck(component.readiness_check, checkPath, tokens, textFindings),
     configuration,
     quicklinks: component.quicklinks ?? [],
+    ...readPlacement(yarnfile, component, [...path, "placement_policy"], findings),
   } satisfies Omit<ComponentDefinition, "rank">;
   findings.push(...checkNumberOfEntries(configuration, configurationPath));
   findings.push(...checkMergedFiles(configuration.files ?? [], [...configurationPath, "files"]));
@@ -82,6 +84,22 @@ export function readComponent(
   // Looking for ports replaces tokens, which only texts of a known size can bear.
   findings.push(...(textFindings.length > 0 ? textFindings : checkPorts(definition, path)));
   return definition;
+}
+
+function readPlacement(
+  { components }: Yarnfile,
+  { name, placement_policy: policy }: YarnfileComponent,
+  path: readonly PropertyKey[],
+  findings: Finding[],
+): Pick<ComponentDefinition, "placement" | "placementPolicy"> {
+  if (policy === undefined || isEmptyValue(policy)) return {};
+  const owner = { component: name, components: components.map((each) => each.name) };
+  const { constraint, nodeLabel } = readPlacementPolicy(policy, owner, path, findings);
+  const placement = {
+    ...(constraint === undefined ? {} : { constraint }),
+    ...(nodeLabel === undefined ? {} : { nodeLabel }),
+  };
+  return { placement, placementPolicy: policy };
 }
 
 function checkLaunchCommand(command: string | undefined): string | undefined {

@@ -50,6 +50,7 @@ export function containerAllocated(service: Service, container: Container, nowMs
       nodeId,
       nodeIncarnation,
       token,
+      ...(container.registry ? { registry: container.registry } : {}),
       host: null,
       ip: null,
       ports: {},
@@ -73,8 +74,13 @@ export function containerAllocated(service: Service, container: Container, nowMs
 export function containerHandedOver(service: Service, containerId: string): void {
   const instance = service.instanceWith(containerId);
   if (instance?.state !== "ASSIGNED" || !instance.container) return;
-  const container = { ...instance.container, token: "" };
+  const container = withoutSecrets(instance.container);
   service.instances.put({ ...instance, state: "LAUNCHING", container });
+}
+
+/** The node's tracker has them now, and nobody else needs them. */
+function withoutSecrets({ registry: _, ...container }: AssignedContainer): AssignedContainer {
+  return { ...container, token: "" };
 }
 
 /** The node says how a live container is. Its end comes from the ResourceManager alone. */
@@ -83,8 +89,7 @@ export function containerStatus(service: Service, status: ContainerStatus, nowMs
   if (!instance?.container || status.state !== "RUNNING") return;
   if (!["ASSIGNED", "LAUNCHING", "STARTED", "READY"].includes(instance.state)) return;
   const container: AssignedContainer = {
-    ...instance.container,
-    token: "",
+    ...withoutSecrets(instance.container),
     host: status.host ?? instance.container.host,
     ip: status.ips?.[0] ?? instance.container.ip,
     ports: status.ports ?? instance.container.ports,

@@ -5,7 +5,7 @@
  */
 import { fail, ok, type Reply } from "../../shared/errors.ts";
 import { LIMITS } from "../../shared/limits.ts";
-import type { SubmittedApplication } from "../../shared/protocol/application-client.ts";
+import type { SubmittedApplication, Submitter } from "../../shared/protocol/application-client.ts";
 import type { FinalStatus } from "../../shared/protocol/application-master.ts";
 import type { FlexRequest, FlexResult } from "../../shared/protocol/service.ts";
 import type { ComponentDefinition, ServiceDefinition } from "../../shared/service.ts";
@@ -26,10 +26,15 @@ import { record } from "./timeline.ts";
 /** `submissionId` names the run; it must be new. */
 export function createService(
   service: Service,
-  input: { user: string; definition: ServiceDefinition; submissionId: string },
+  input: {
+    readonly user: string;
+    readonly submitter: Submitter;
+    readonly definition: ServiceDefinition;
+    readonly submissionId: string;
+  },
   nowMs: number,
 ): Reply<undefined> {
-  const { user, definition, submissionId } = input;
+  const { user, submitter, definition, submissionId } = input;
   const existing = service.row;
   if (existing) {
     const being = existing.phase === "DESTROYING" ? " and is being destroyed" : "";
@@ -42,6 +47,7 @@ export function createService(
   service.service.put({
     key: "service",
     user,
+    submitter,
     definition,
     phase: "STOPPED",
     outcome: null,
@@ -68,6 +74,7 @@ export function createService(
 export function startService(
   service: Service,
   submissionId: string,
+  submitter: Submitter,
   nowMs: number,
 ): Reply<undefined> {
   const row = service.row;
@@ -77,7 +84,10 @@ export function startService(
       hint: "try again in a moment",
     });
   }
-  if (row.phase === "STOPPED") submit(service, submissionId, nowMs);
+  if (row.phase === "STOPPED") {
+    service.update({ submitter });
+    submit(service, submissionId, nowMs);
+  }
   return ok();
 }
 

@@ -2,9 +2,11 @@
  * The rows of one service: what its ServiceMaster must not forget. Everything that follows from
  * them (states, diagnostics, asks, registry records) is computed, never stored.
  */
+import type { RegistryCredential } from "../../shared/container.ts";
 import type { ContainerId, NodeId } from "../../shared/ids.ts";
-import type { ServiceEntry } from "../../shared/protocol/application-client.ts";
+import type { ServiceEntry, Submitter } from "../../shared/protocol/application-client.ts";
 import type { FinalStatus, PendingRequest } from "../../shared/protocol/application-master.ts";
+import type { PublicationNumber } from "../../shared/protocol/registry-operations.ts";
 import type { ServiceEvent } from "../../shared/protocol/service.ts";
 import type { ServiceDefinition } from "../../shared/service.ts";
 import { type Change, Index, Table } from "../table.ts";
@@ -23,6 +25,8 @@ export type Phase = "STOPPED" | "SUBMITTING" | "RUNNING" | "FINISHING" | "DESTRO
 export type ServiceRow = {
   readonly key: "service";
   readonly user: string;
+  /** Who asked for the present or last run. */
+  readonly submitter: Submitter;
   readonly definition: ServiceDefinition;
   readonly phase: Phase;
   /** How the last run ended, while it is not running. */
@@ -39,7 +43,8 @@ export type ServiceRow = {
   readonly responseId: number;
   /**
    * Of the next allocate request; never used for two requests that differ, not even by another
-   * service of the same name, hence counted from the epoch ms of the creation.
+   * service of the same name, hence counted from the epoch ms of the creation. It rises whenever the
+   * object is loaded, too, and so also orders its publications.
    */
   readonly sequence: number;
   /** Epoch ms of the present run's submission. */
@@ -100,6 +105,8 @@ export type AssignedContainer = {
   readonly nodeIncarnation: number;
   /** ContainerToken, until the launch was handed over. */
   readonly token: string;
+  /** Until then, too. */
+  readonly registry?: RegistryCredential;
   readonly host: string | null;
   readonly ip: string | null;
   readonly ports: Readonly<Record<string, number>>;
@@ -134,6 +141,9 @@ export class Service {
   newsWaiting = false;
   /** A request may have changed the outstanding numbers without an answer: say all of them again. */
   asksInDoubt = false;
+
+  /** Publications since the object was loaded; each life of the object has a `sequence` of its own. */
+  #publications = 0;
 
   readonly service = new Table<ServiceRow>("service", (row) => row.key);
   readonly components = new Table<ComponentRow>("components", (row) => row.name);
@@ -178,6 +188,12 @@ export class Service {
     this.newsWaiting = row?.registered ?? false;
     this.asksInDoubt = this.newsWaiting;
     if (row) this.update({ sequence: row.sequence + 1 });
+  }
+
+  /** Of a publication that is just about to be sent: above those of all that were sent before. */
+  publication(): PublicationNumber {
+    this.#publications += 1;
+    return { life: this.row?.sequence ?? 0, count: this.#publications };
   }
 
   drain(): Change[] {

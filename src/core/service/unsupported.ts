@@ -21,7 +21,6 @@ export function checkUnsupportedInComponent(component: YarnfileComponent, path: 
   const findings = unsupported({
     [`${path}.artifact`]: serviceArtifact(component.artifact),
     [`${path}.resource.profile`]: component.resource?.profile,
-    [`${path}.placement_policy`]: component.placement_policy,
     [`${path}.decommissioned_instances`]: component.decommissioned_instances,
     [`${path}.readiness_check.artifact`]: component.readiness_check?.artifact,
   });

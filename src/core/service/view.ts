@@ -86,6 +86,9 @@ function viewComponent(
     readiness_check: viewReadinessCheck(definition.readinessCheck),
     configuration: viewConfiguration(definition.configuration),
     quicklinks: definition.quicklinks,
+    ...(definition.placementPolicy === undefined
+      ? {}
+      : { placement_policy: definition.placementPolicy }),
     diagnostics: row.phase === "RUNNING" ? why(service, all, component, index, nowMs) : "",
     containers: service
       .instancesOf(definition.name)

@@ -19,8 +19,10 @@ import type {
   StartContainerRequest,
 } from "../../shared/protocol/container-management.ts";
 import type { RegistryOperation } from "../../shared/protocol/registry-operations.ts";
+import type { ComponentDefinition } from "../../shared/service.ts";
 import { componentsOf } from "./component.ts";
 import { containerAllocated, containerCompleted } from "./instance.ts";
+import { allocationTagsOf } from "./placement-specification.ts";
 import { registryChanges } from "./records.ts";
 import type { InstanceRow, Service, ServiceRow } from "./state.ts";
 import { buildLaunchContext } from "./substitution.ts";
@@ -90,8 +92,8 @@ function applicationWork(
   return work;
 }
 
-function submissionContext(
-  row: ServiceRow,
+export function submissionContext(
+  row: Pick<ServiceRow, "definition" | "user" | "submitter">,
   submissionId: string,
   master: MasterName,
 ): ApplicationSubmissionContext {
@@ -100,6 +102,8 @@ function submissionContext(
     name,
     user: row.user,
     queue,
+    submitter: row.submitter,
+    lifetimeSeconds: row.definition.lifetime,
     applicationType: "yarn-service",
     master,
     submissionId,
@@ -120,19 +124,30 @@ export function allocateRequest(service: Service, row: ServiceRow): AllocateRequ
     desired += component.desired;
     const isHeard = component.asked === counts.WAITING && !service.asksInDoubt;
     if (!component.started || isHeard) return;
-    asks.push({
-      priority: definition.rank,
-      allocationRequestId: index,
-      resourceName: "*",
-      capability: definition.resource,
-      count: counts.WAITING,
-    });
+    asks.push(askFor(row, definition, index, counts.WAITING));
   });
   const releases = [...service.releases.values()]
     .filter(({ heard }) => !heard)
     .map(({ containerId }) => containerId);
   const progress = desired === 0 ? 1 : Math.min(1, ready / desired);
   return { responseId: row.responseId, sequence: row.sequence, progress, asks, releases };
+}
+
+/** One scheduler key for each component: its rank is the priority, its place the request's id. */
+export function askFor(
+  { user, definition }: Pick<ServiceRow, "user" | "definition">,
+  { name, rank, resource, placement }: ComponentDefinition,
+  index: number,
+  count: number,
+): ResourceRequest {
+  return {
+    priority: rank,
+    allocationRequestId: index,
+    capability: resource,
+    count,
+    allocationTags: allocationTagsOf(user, definition.name, name),
+    ...placement,
+  };
 }
 
 /** Stores an allocate reply. `request` is what it answers. */
@@ -179,7 +194,7 @@ function startRequests(
     const component = row.definition.components.find(({ name }) => name === instance.component);
     const container = instance.container;
     if (!component || !container) continue;
-    const { containerId, nodeId, nodeIncarnation, token } = container;
+    const { containerId, nodeId, nodeIncarnation, token, registry } = container;
     const launch = buildLaunchContext({
       definition: row.definition,
       component,
@@ -189,7 +204,13 @@ function startRequests(
       domain,
       dependencies: dependencyAddresses(service, component.dependencies),
     });
-    requests.push({ containerId, nodeId, nodeIncarnation, token, launch });
+    requests.push({
+      containerId,
+      nodeId,
+      nodeIncarnation,
+      token,
+      launch: registry ? { ...launch, registry } : launch,
+    });
   }
   return requests;
 }

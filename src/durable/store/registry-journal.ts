@@ -6,10 +6,12 @@
  * to be deleted.
  */
 import { changeOf, type StoredChange } from "../../core/registry/changes.ts";
-import { readStoredRecord, termsOf } from "../../core/registry/find.ts";
+import { termsOf } from "../../core/registry/find.ts";
+import { readStoredRecord } from "../../core/registry/service-record.ts";
 import type { RegistryNode } from "../../core/registry/tree.ts";
 import { LIMITS } from "../../shared/limits.ts";
 import { lastElement, parentOf, type RegistryPath } from "../../shared/registry-path.ts";
+import { insertTerms, type TermRow } from "./registry-batch.ts";
 
 const JOURNAL_SCHEMA = `
   CREATE TABLE registry_term (
@@ -36,6 +38,8 @@ export class RegistryJournal {
   #sequence: number | null = null;
   #changes: StoredChange[] = [];
   #stored: ChangeBatch[] = [];
+  /** Rows that the transaction under way adds to the index. */
+  readonly #terms = new Map<string, TermRow>();
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
@@ -60,7 +64,9 @@ export class RegistryJournal {
     const parent = parentOf(after.path) ?? "";
     const name = lastElement(after.path);
     for (const term of old) if (!now.includes(term)) this.#removeTerm(term, parent, name);
-    for (const term of now) if (!old.includes(term)) addTerm(this.#sql, term, parent, name);
+    for (const term of now) {
+      if (!old.includes(term)) this.#terms.set(keyOf(term, parent, name), [term, parent, name]);
+    }
   }
 
   /** Before the tree deletes `path` and all below it; `nodes` are those of them with records. */
@@ -81,6 +87,7 @@ export class RegistryJournal {
   }
 
   #removeTerm(term: string, parent: string, name: string): void {
+    if (this.#terms.delete(keyOf(term, parent, name))) return;
     this.#sql.exec(
       "DELETE FROM registry_term WHERE term = ? AND parent = ? AND name = ?",
       term,
@@ -92,6 +99,7 @@ export class RegistryJournal {
   /** Inside the transaction, after its last write. */
   store(): void {
     const most = LIMITS.registryChangesPerSequenceMax;
+    insertTerms(this.#sql, this.#terms.values());
     let sequence = this.sequence;
     for (let from = 0; from < this.#changes.length; from += most) {
       const changes = this.#changes.slice(from, from + most);
@@ -111,6 +119,7 @@ export class RegistryJournal {
     const stored = this.#stored;
     this.#stored = [];
     this.#changes = [];
+    this.#terms.clear();
     if (!committed) return;
     this.#sequence = stored.at(-1)?.sequence ?? this.#sequence;
     for (const batch of stored) this.onChange(batch);
@@ -143,13 +152,8 @@ export class RegistryJournal {
   }
 }
 
-function addTerm(sql: SqlStorage, term: string, parent: string, name: string): void {
-  sql.exec(
-    "INSERT OR IGNORE INTO registry_term (term, parent, name) VALUES (?, ?, ?)",
-    term,
-    parent,
-    name,
-  );
+function keyOf(...row: TermRow): string {
+  return row.join(" ");
 }
 
 /** Adds the journal to a store that may hold records already: they get their terms. */
@@ -163,9 +167,10 @@ export function createJournal(sql: SqlStorage): void {
         ...at,
       )
       .toArray();
-    for (const { parent, name, record } of rows) {
-      for (const term of termsOf(readStoredRecord(record))) addTerm(sql, term, parent, name);
-    }
+    const terms = rows.flatMap(({ parent, name, record }) =>
+      termsOf(readStoredRecord(record)).map((term): TermRow => [term, parent, name]),
+    );
+    insertTerms(sql, terms);
     const last = rows.at(-1);
     if (last === undefined) return;
     at = [last.parent, last.name];

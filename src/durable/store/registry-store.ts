@@ -11,10 +11,12 @@ import { createSystemPaths } from "../../core/registry/registry.ts";
 import type { AclEntry, BoundTo, RegistryNode, RegistryTree } from "../../core/registry/tree.ts";
 import { assert, type Failure, type Reply } from "../../shared/errors.ts";
 import type { ListPage, PersistencePolicy } from "../../shared/protocol/registry-operations.ts";
-import { lastElement, parentOf, type RegistryPath, ROOT } from "../../shared/registry-path.ts";
+import { lastElement, type RegistryPath, ROOT } from "../../shared/registry-path.ts";
+import { insertNodes, parentKey } from "./registry-batch.ts";
 import { createJournal, RegistryJournal } from "./registry-journal.ts";
 import { NAME_INDEX_MIGRATION } from "./registry-names.ts";
 import { SqliteRegistryIndex } from "./registry-pages.ts";
+import { PUBLISHER_MIGRATION } from "./registry-publishers.ts";
 
 /** Numbered from 1, forward only, never edited once released. */
 const MIGRATIONS: readonly (string | ((sql: SqlStorage) => void))[] = [
@@ -36,6 +38,7 @@ const MIGRATIONS: readonly (string | ((sql: SqlStorage) => void))[] = [
    UPDATE registry_node SET version = created_ms WHERE record IS NOT NULL;`,
   NAME_INDEX_MIGRATION,
   createJournal,
+  PUBLISHER_MIGRATION,
 ];
 
 type NodeRow = {
@@ -63,6 +66,10 @@ export class SqliteRegistryTree implements RegistryTree, RegistryIndex {
   readonly #index: SqliteRegistryIndex;
   /** Hears of every write; tells of every transaction. */
   readonly journal: RegistryJournal;
+  #isInTransaction = false;
+  /** Nodes that the transaction under way has read or put: each is read once. */
+  readonly #known = new Map<RegistryPath, RegistryNode | undefined>();
+  readonly #unwritten = new Map<RegistryPath, RegistryNode>();
   /** The highest given out since the object was loaded; the clock is above those given before. */
   #version = 0;
 
@@ -87,6 +94,13 @@ export class SqliteRegistryTree implements RegistryTree, RegistryIndex {
   }
 
   get(path: RegistryPath): RegistryNode | undefined {
+    if (this.#known.has(path)) return this.#known.get(path);
+    const node = this.#read(path);
+    if (this.#isInTransaction) this.#known.set(path, node);
+    return node;
+  }
+
+  #read(path: RegistryPath): RegistryNode | undefined {
     const [row] = this.#sql.exec<NodeRow>(
       `SELECT created_ms, record, yarn_id, persistence, version, owner, acl FROM registry_node
        WHERE parent = ? AND name = ?`,
@@ -111,27 +125,23 @@ export class SqliteRegistryTree implements RegistryTree, RegistryIndex {
 
   put(node: RegistryNode): void {
     this.journal.put(this.get(node.path), node);
-    this.#sql.exec(
-      `INSERT INTO registry_node
-         (parent, name, created_ms, record, yarn_id, persistence, version, owner, acl)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-       ON CONFLICT (parent, name) DO UPDATE SET created_ms = excluded.created_ms,
-         record = excluded.record, yarn_id = excluded.yarn_id, persistence = excluded.persistence,
-         version = excluded.version, owner = excluded.owner, acl = excluded.acl`,
-      parentKey(node.path),
-      lastElement(node.path),
-      node.createdMs,
-      node.record,
-      node.boundTo?.yarnId ?? null,
-      node.boundTo?.persistence ?? null,
-      node.version,
-      node.owner,
-      node.acl.length === 0 ? null : JSON.stringify(node.acl),
-    );
+    this.#known.set(node.path, node);
+    this.#unwritten.set(node.path, node);
+    if (!this.#isInTransaction) this.#settle();
+  }
+
+  /** Writes what is known here and not yet there, before rows are read other than by their path. */
+  #settle(): void {
+    if (this.#unwritten.size === 0) return;
+    insertNodes(this.#sql, this.#unwritten.values());
+    this.#unwritten.clear();
+    if (!this.#isInTransaction) this.#known.clear();
   }
 
   deleteSubtree(path: RegistryPath): void {
     assert(path !== ROOT, "the root of the registry is never deleted");
+    this.#settle();
+    this.#known.clear();
     // "0" follows "/": the range holds every parent that starts with `path/`, and no other.
     const subtree = "((parent = ? AND name = ?) OR parent = ? OR (parent >= ? AND parent < ?))";
     const keys = [parentKey(path), lastElement(path), path, `${path}/`, `${path}0`];
@@ -144,6 +154,7 @@ export class SqliteRegistryTree implements RegistryTree, RegistryIndex {
   }
 
   children(path: RegistryPath, { after = "", limit = -1 }: ListPage = {}): readonly string[] {
+    this.#settle();
     const rows = this.#sql.exec<{ name: string }>(
       "SELECT name FROM registry_node WHERE parent = ? AND name > ? ORDER BY name LIMIT ?",
       path,
@@ -154,6 +165,7 @@ export class SqliteRegistryTree implements RegistryTree, RegistryIndex {
   }
 
   countChildren(path: RegistryPath): number {
+    this.#settle();
     return this.#sql
       .exec<{ children: number }>(
         "SELECT count(*) AS children FROM registry_node WHERE parent = ?",
@@ -163,6 +175,7 @@ export class SqliteRegistryTree implements RegistryTree, RegistryIndex {
   }
 
   findBoundTo(boundTo: BoundTo): readonly RegistryPath[] {
+    this.#settle();
     const rows = this.#sql.exec<{ parent: string; name: string }>(
       "SELECT parent, name FROM registry_node WHERE yarn_id = ? AND persistence = ?",
       boundTo.yarnId,
@@ -179,10 +192,12 @@ export class SqliteRegistryTree implements RegistryTree, RegistryIndex {
   }
 
   atomically<Value>(work: () => Reply<Value>): Reply<Value> {
+    this.#isInTransaction = true;
     try {
       const done = this.#storage.transactionSync(() => {
         const reply = work();
         if (!reply.ok) throw new RollBack(reply.error);
+        this.#settle();
         this.journal.store();
         return reply;
       });
@@ -192,6 +207,10 @@ export class SqliteRegistryTree implements RegistryTree, RegistryIndex {
       this.journal.finish(false);
       if (error instanceof RollBack) return { ok: false, error: error.failure };
       throw error;
+    } finally {
+      this.#isInTransaction = false;
+      this.#known.clear();
+      this.#unwritten.clear();
     }
   }
 }
@@ -219,9 +238,4 @@ export function migrateRegistryStore(storage: DurableObjectStorage, nowMs: numbe
     sql.exec("INSERT INTO schema_version (version) VALUES (?)", MIGRATIONS.length);
     createSystemPaths(new SqliteRegistryTree(storage), nowMs);
   });
-}
-
-/** The root has no parent; its key is one that no path has. */
-function parentKey(path: RegistryPath): string {
-  return parentOf(path) ?? "";
 }

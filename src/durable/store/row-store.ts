@@ -27,11 +27,14 @@ export class RowStore {
   /** Fills the tables with all stored rows. */
   load(): void {
     const known = this.#sql
-      .exec("SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'")
-      .toArray();
-    if (known.length === 0) return;
+      .exec<{ name: string }>("SELECT name FROM sqlite_master WHERE type = 'table'")
+      .toArray()
+      .map(({ name }) => name);
+    if (!known.includes("schema_version")) return;
     this.#ready = true;
     for (const table of this.#tables) {
+      // One that this object's code did not have when it made its schema.
+      if (!known.includes(table.name)) this.#createTable(table.name);
       for (const row of this.#sql.exec<{ body: string }>(`SELECT body FROM "${table.name}"`)) {
         table.load(row.body);
       }
@@ -45,18 +48,20 @@ export class RowStore {
     for (const [table, ofTable] of groupByTable(changes)) {
       const puts = ofTable.filter((change) => change.body !== null);
       const deletes = ofTable.filter((change) => change.body === null);
-      for (const batch of batches(puts.map(({ key, body }) => JSON.stringify([key, body])))) {
+      // Bodies are JSON already and stand there as they are: quoting them once more would cost as
+      // much as making them did.
+      for (const batch of batches(puts.map(({ key, body }) => `${JSON.stringify(key)}:${body}`))) {
         this.#sql.exec(
           `INSERT INTO "${table}" (key, body)
-           SELECT value ->> 0, value ->> 1 FROM json_each(?) WHERE true
+           SELECT key, value FROM json_each(?) WHERE true
            ON CONFLICT (key) DO UPDATE SET body = excluded.body`,
-          batch,
+          `{${batch}}`,
         );
       }
       for (const batch of batches(deletes.map(({ key }) => JSON.stringify(key)))) {
         this.#sql.exec(
           `DELETE FROM "${table}" WHERE key IN (SELECT value FROM json_each(?))`,
-          batch,
+          `[${batch}]`,
         );
       }
     }
@@ -65,12 +70,14 @@ export class RowStore {
   #createSchema(): void {
     this.#sql.exec("CREATE TABLE schema_version (version INTEGER PRIMARY KEY) STRICT");
     this.#sql.exec("INSERT INTO schema_version VALUES (?)", SCHEMA_VERSION);
-    for (const { name } of this.#tables) {
-      this.#sql.exec(
-        `CREATE TABLE "${name}" (key TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT, WITHOUT ROWID`,
-      );
-    }
+    for (const { name } of this.#tables) this.#createTable(name);
     this.#ready = true;
+  }
+
+  #createTable(name: string): void {
+    this.#sql.exec(
+      `CREATE TABLE "${name}" (key TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT, WITHOUT ROWID`,
+    );
   }
 }
 
@@ -78,18 +85,18 @@ function groupByTable(changes: readonly Change[]): Map<string, Change[]> {
   return Map.groupBy(changes, (change) => change.table);
 }
 
-/** JSON arrays of as many items as fit into one bound value. */
+/** Joined with commas, as many items as fit into one bound value. */
 function* batches(items: readonly string[]): Generator<string> {
   let batch: string[] = [];
   let size = 0;
   for (const item of items) {
     if (size + item.length > BATCH_CHARACTERS_MAX && batch.length > 0) {
-      yield `[${batch.join(",")}]`;
+      yield batch.join(",");
       batch = [];
       size = 0;
     }
     batch.push(item);
     size += item.length;
   }
-  if (batch.length > 0) yield `[${batch.join(",")}]`;
+  if (batch.length > 0) yield batch.join(",");
 }

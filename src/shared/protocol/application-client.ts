@@ -6,7 +6,7 @@ import type { Reply } from "../errors.ts";
 import type { ApplicationAttemptId, ApplicationId, ContainerId, NodeId } from "../ids.ts";
 import type { NodeState } from "../node.ts";
 import type { Resource } from "../resource.ts";
-import type { FinalStatus } from "./application-master.ts";
+import type { FinalStatus, PendingRequest, ResourceRequest } from "./application-master.ts";
 import type { MasterName } from "./container-management.ts";
 import type { VerificationKey } from "./resource-tracker.ts";
 
@@ -15,8 +15,11 @@ export type YarnApplicationState = "ACCEPTED" | "RUNNING" | "FINISHED" | "FAILED
 export type ApplicationSubmissionContext = {
   readonly name: string;
   readonly user: string;
-  /** Short or full queue path. */
+  /** Short or full queue path, or `default`; placement rules may choose another. */
   readonly queue: string;
+  readonly submitter: Submitter;
+  /** The lifetime that the application keeps to by itself, in seconds; -1 is unlimited. */
+  readonly lifetimeSeconds: number;
   readonly applicationType: "yarn-service";
   /** The edge master that runs the application (an unmanaged AM in YARN's words). */
   readonly master: MasterName;
@@ -26,9 +29,46 @@ export type ApplicationSubmissionContext = {
   readonly largestRequests: readonly { readonly component: string; readonly resource: Resource }[];
 };
 
+/** Whose right to submit is looked at: the caller of the Service API. */
+export type Submitter = {
+  readonly user: string;
+  readonly groups: readonly string[];
+  readonly isAdmin: boolean;
+};
+
 export type SubmittedApplication = {
   readonly applicationId: ApplicationId;
   readonly attemptId: ApplicationAttemptId;
+};
+
+/** What a live application waits for. */
+export type ApplicationActivity = {
+  readonly applicationId: ApplicationId;
+  readonly name: string;
+  readonly user: string;
+  readonly queue: string;
+  readonly priority: number;
+  /** With a counted reason each; empty when nothing waits. */
+  readonly waiting: readonly PendingRequest[];
+};
+
+/** The answer of a dry run. */
+export type ApplicationPlan = {
+  /** Full path of the leaf. */
+  readonly queue: string;
+  /** One for each container that would be placed at once. */
+  readonly placements: readonly {
+    readonly allocationRequestId: number;
+    readonly nodeId: NodeId;
+    readonly locality: "NODE_LOCAL" | "RACK_LOCAL" | "OFF_SWITCH";
+  }[];
+  /** What would wait, and for what. */
+  readonly waiting: readonly PendingRequest[];
+  /** What the first round of preemption would want back from others. */
+  readonly preempted: readonly {
+    readonly containerId: ContainerId;
+    readonly applicationId: ApplicationId;
+  }[];
 };
 
 export type ApplicationReport = {
@@ -37,6 +77,7 @@ export type ApplicationReport = {
   readonly name: string;
   readonly user: string;
   readonly queue: string;
+  readonly priority: number;
   readonly applicationType: string;
   readonly state: YarnApplicationState;
   readonly finalStatus: FinalStatus | "UNDEFINED";
@@ -52,12 +93,18 @@ export type NodeInfo = {
   readonly host: string;
   readonly rack: string;
   readonly state: NodeState;
+  /** As set by an administrator, or else as the node says. */
   readonly labels: readonly string[];
+  readonly attributes: Readonly<Record<string, string>>;
   readonly agentVersion: string;
   readonly healthReport: string;
   readonly lastChangeMs: number;
+  /** Of a node that is being decommissioned; null: no limit, or it is not. */
+  readonly decommissionDeadlineMs: number | null;
   readonly total: Resource;
   readonly used: Resource;
+  /** Kept free for requests that wait for more room than there is. */
+  readonly reserved: Resource;
   readonly containers: number;
 };
 
@@ -88,21 +135,43 @@ export type ServiceEntry = {
 export type Principal = {
   readonly user: string;
   readonly role: "admin" | "user";
+  /** For the ACLs of queues and for placement rules; the first is the primary group. */
+  readonly groups?: readonly string[];
 };
 
 export interface ApplicationClientProtocol {
   submitApplication(context: ApplicationSubmissionContext): Promise<Reply<SubmittedApplication>>;
+  /** What would come of it if it were submitted and asked for this now. Changes nothing. */
+  planApplication(
+    context: ApplicationSubmissionContext,
+    asks: readonly ResourceRequest[],
+  ): Promise<Reply<ApplicationPlan>>;
   /** Ends it now; its containers are cleaned up. Killing a finished application changes nothing. */
   forceKillApplication(
     applicationId: ApplicationId,
     diagnostics: string,
   ): Promise<Reply<undefined>>;
+  /** Clipped to the cluster's maximum; answers the priority that counts. */
+  setApplicationPriority(
+    applicationId: ApplicationId,
+    priority: number,
+  ): Promise<Reply<{ readonly priority: number }>>;
+  /** `by` needs the right to submit to the new queue. */
+  moveApplication(
+    applicationId: ApplicationId,
+    queue: string,
+    by: Submitter,
+  ): Promise<Reply<{ readonly queue: string }>>;
+  /** Of one application, or of all that run; the reasons are made up when somebody asks. */
+  getActivities(applicationId?: ApplicationId): Promise<readonly ApplicationActivity[]>;
   getApplications(): Promise<readonly ApplicationReport[]>;
   getApplicationReport(applicationId: ApplicationId): Promise<Reply<ApplicationReport>>;
   /** Which application and user a container belongs (or, until forgotten, belonged) to. */
   getContainerOwner(
     containerId: ContainerId,
   ): Promise<Reply<{ readonly user: string; readonly nodeId: NodeId | null }>>;
+  /** Null for a container that has ended, or never was. */
+  findLiveContainer(containerId: ContainerId): Promise<{ readonly user: string } | null>;
   getClusterNodes(): Promise<readonly NodeInfo[]>;
   getClusterInfo(): Promise<ClusterInfo>;
   listServices(): Promise<readonly ServiceEntry[]>;

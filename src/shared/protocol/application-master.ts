@@ -5,6 +5,7 @@
 import type { Container } from "../container.ts";
 import type { Reply } from "../errors.ts";
 import type { ApplicationAttemptId, ContainerId } from "../ids.ts";
+import type { PlacementConstraint } from "../placement.ts";
 import type { Resource } from "../resource.ts";
 
 export type RegisterApplicationMasterRequest = {
@@ -18,18 +19,65 @@ export type RegisterApplicationMasterResponse = {
   readonly maximumCapability: Resource;
 };
 
+export const EXECUTION_TYPES = ["GUARANTEED", "OPPORTUNISTIC"] as const;
+export type ExecutionType = (typeof EXECUTION_TYPES)[number];
+
+export type PlaceRequest = {
+  /** A host, or a rack such as `/rack1`. */
+  readonly name: string;
+  /** Like the request's own count, but of this place. */
+  readonly count: number;
+  /** Of a rack: false pins to the hosts named in it. True when left out. */
+  readonly relaxLocality?: boolean;
+};
+
 /**
  * Absolute, not a delta: the outstanding number for (priority, allocationRequestId) beyond what the
  * ApplicationMaster has received up to `responseId`. Containers on their way to it count against it,
- * so that sending the same number again asks for nothing more. 0 cancels.
+ * so that sending the same number again asks for nothing more. 0 cancels. What YARN says in several
+ * ResourceRequests (`*`, racks, hosts) or in a SchedulingRequest is one request here.
  */
 export type ResourceRequest = {
+  /** Smaller is more urgent. */
   readonly priority: number;
   readonly allocationRequestId: number;
-  /** `*`; racks and hosts belong to the locality work of the scheduler. */
-  readonly resourceName: string;
   readonly capability: Resource;
+  /** Containers anywhere (`*`): the true demand. */
   readonly count: number;
+  /** Of `*`: false pins it to the racks and hosts named. True when left out. */
+  readonly relaxLocality?: boolean;
+  /** Preferred hosts and racks. A host without its rack is never placed, as in YARN. */
+  readonly places?: readonly PlaceRequest[];
+  /** Partition; left out: the queue's default. */
+  readonly nodeLabel?: string;
+  readonly constraint?: PlacementConstraint;
+  /** Tags that its containers carry while they are allocated. */
+  readonly allocationTags?: readonly string[];
+  /** GUARANTEED when left out. */
+  readonly executionType?: ExecutionType;
+};
+
+/** A change of a container that the ApplicationMaster has (facts §6.5). */
+export type UpdateContainerRequest = {
+  readonly containerId: ContainerId;
+  /** The version that the ApplicationMaster knows; a container begins with 0. */
+  readonly version: number;
+  readonly type:
+    | "INCREASE_RESOURCE"
+    | "DECREASE_RESOURCE"
+    | "PROMOTE_EXECUTION_TYPE"
+    | "DEMOTE_EXECUTION_TYPE";
+  /** Of a change of resources. */
+  readonly capability?: Resource;
+};
+
+export type UpdateContainerError = {
+  readonly containerId: ContainerId;
+  readonly reason:
+    | "INVALID_CONTAINER_ID"
+    | "INCORRECT_CONTAINER_VERSION_ERROR"
+    | "RESOURCE_OUTSIDE_ALLOWED_RANGE";
+  readonly message: string;
 };
 
 export type AllocateRequest = {
@@ -41,6 +89,9 @@ export type AllocateRequest = {
   readonly progress: number;
   readonly asks: readonly ResourceRequest[];
   readonly releases: readonly ContainerId[];
+  /** Hosts and racks to avoid; absolute. Left out: as before. */
+  readonly blacklist?: readonly string[];
+  readonly updates?: readonly UpdateContainerRequest[];
 };
 
 export type CompletedContainer = {
@@ -58,6 +109,14 @@ export type AllocateResponse = {
   readonly clusterNodes: number;
   /** Why each outstanding request waits, in words; empty when nothing waits. */
   readonly pending: readonly PendingRequest[];
+  /**
+   * PreemptionContract: containers that others have a better right to. What is not released in time
+   * ends with -102 (PREEMPTED).
+   */
+  readonly preemption: readonly ContainerId[];
+  /** Changed as asked, with new tokens. */
+  readonly updated: readonly Container[];
+  readonly updateErrors: readonly UpdateContainerError[];
 };
 
 export type PendingRequest = {

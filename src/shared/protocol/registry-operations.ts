@@ -59,14 +59,37 @@ export interface RegistryOperations {
   /** Short names in code unit order; all of them unless a page is asked for. */
   list(path: string, page?: ListPage): Promise<Reply<readonly string[]>>;
   delete(path: string, recursive: boolean): Promise<Reply<undefined>>;
-  /**
-   * All of them in one transaction, or none. How a ServiceMaster publishes its records. With `user`,
-   * the user's home is recorded as that user's when it is made on the way, and the home of a user
-   * with another name is refused, though both names may make the same path element.
-   */
-  transact(operations: readonly RegistryOperation[], user?: string): Promise<Reply<undefined>>;
+  /** All of them in one transaction, or none. */
+  transact(operations: readonly RegistryOperation[]): Promise<Reply<undefined>>;
   /** Record, status and children in one consistent read. */
   view(path: string): Promise<Reply<RegistryNodeView>>;
+}
+
+/**
+ * Which publication of a publisher it is: a later one has a greater `life`, or the same and a
+ * greater `count`. Two publications that differ never have the same.
+ */
+export type PublicationNumber = { readonly life: number; readonly count: number };
+
+/** Operations of one of the cluster's own objects, in the name of a user. */
+export type Publication = PublicationNumber & {
+  /** Names the publisher: a ServiceMaster's Durable Object name. */
+  readonly publisher: string;
+  /**
+   * The user's home is recorded as that user's when it is made on the way, and the home of a user
+   * with another name is refused, though both names may make the same path element.
+   */
+  readonly user: string;
+  readonly operations: readonly RegistryOperation[];
+};
+
+/** ServiceMaster → Registry. */
+export interface RegistryPublisher {
+  /**
+   * All operations in one transaction, or none. A publication that comes after a later one of its
+   * publisher is `overtaken` and changes nothing; the same one again changes nothing either.
+   */
+  publish(publication: Publication): Promise<Reply<{ readonly overtaken: boolean }>>;
 }
 
 /** The aspect of an application's life that a record is bound to (seed 000, `yarn:persistence`). */
@@ -84,7 +107,7 @@ export type RegistryCaller =
 
 /**
  * Claims of a container's registry credential, signed by the cluster: the component's path as
- * `componentPath` makes it. It should end when the container's life does.
+ * `componentPath` makes it. It is worth nothing once the container has ended, whatever its `exp`.
  */
 export type RegistryTokenClaims = {
   readonly aud: "registry";
@@ -160,7 +183,24 @@ export interface RegistryWriter {
 export const PURGE_POLICIES = ["PurgeAll", "FailOnChildren", "SkipOnChildren"] as const;
 export type PurgePolicy = (typeof PURGE_POLICIES)[number];
 
-/** ResourceManager → Registry: an application, attempt or container has ended. */
+/** An application, attempt or container that is over: the id, and what it is the id of. */
+export type YarnEnd = { readonly yarnId: string; readonly persistence: PersistencePolicy };
+
+/** ResourceManager → Registry (Hadoop's RMRegistryOperationsService). */
+export interface RMRegistryOperations {
+  /**
+   * Purges (PurgeAll) what is bound to each of at most `registryPurgesPerTransactionMax` that have
+   * ended, in one transaction. Answers how many records were deleted.
+   */
+  purgeEnded(ended: readonly YarnEnd[]): Promise<Reply<number>>;
+  /**
+   * Makes the homes of users that have none. One that belongs to another user already, or whose
+   * name makes no path element, is left out. Answers how many were made.
+   */
+  createHomes(users: readonly string[]): Promise<Reply<number>>;
+}
+
+/** An administrator's own purge; the ResourceManager's ends are RMRegistryOperations. */
 export interface RegistryPurge {
   /**
    * Deletes every record whose `yarn:id` and `yarn:persistence` are these, each with all its

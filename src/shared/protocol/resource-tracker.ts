@@ -184,13 +184,13 @@ export const containerTokenClaimsSchema = z.object({
   containerId: z.string().refine(isContainerId),
   nodeId: z.string(),
   user: z.string(),
+  /** Of the container's updates; 0 as allocated. */
+  version: z.number().default(0),
   resource: z.object({
     memoryMb: z.number(),
     vcores: z.number(),
     extra: z.record(z.string(), z.number()).optional(),
   }),
-  /** Of the container's updates; 0 as allocated. */
-  version: z.number().default(0),
   exp: z.number(),
 });
 export type ContainerTokenClaims = z.infer<typeof containerTokenClaimsSchema>;
@@ -245,6 +245,9 @@ export type CleanupOrder = {
   readonly exitStatus: number;
   readonly diagnostics: string;
 };
+
+/** The node is not to take part (any more); said again until it is gone. */
+export type ShutdownOrder = { readonly nodeId: NodeId; readonly reason: string };
 
 export interface ResourceTracker {
   /** Stands in for nodeHeartbeat: the tracker speaks for all its nodes, when something changed. */

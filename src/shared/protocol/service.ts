@@ -6,6 +6,7 @@ import type { Reply } from "../errors.ts";
 import type { ContainerId, NodeId } from "../ids.ts";
 import type { ServiceView } from "../service.ts";
 import type { Yarnfile } from "../yarnfile.ts";
+import type { ApplicationPlan, Submitter } from "./application-client.ts";
 
 /** One line of a service's timeline: what happened, when, why. */
 export type ServiceEvent = {
@@ -28,14 +29,33 @@ export type FlexRequest = {
 };
 export type FlexResult = { readonly component: string; readonly from: number; readonly to: number };
 
+export type ServicePlan = {
+  readonly queue: string;
+  readonly components: readonly ComponentPlan[];
+  /** Containers of others that the first round of preemption would want back. */
+  readonly preempted: ApplicationPlan["preempted"];
+};
+export type ComponentPlan = {
+  readonly name: string;
+  readonly wanted: number;
+  /** Number of containers by node. */
+  readonly placed: Readonly<Record<NodeId, number>>;
+  readonly waiting: number;
+  /** Why; empty when nothing waits. */
+  readonly reason: string;
+};
+
 export interface ServiceProtocol {
   /** Checked field by field already, not yet as a whole. STOPPED in the Yarnfile only saves it. */
   create(
     user: string,
     yarnfile: Yarnfile,
+    submitter: Submitter,
   ): Promise<Reply<{ readonly applicationId: string | null }>>;
+  /** Where its containers would go now, what would wait, what would be preempted. Changes nothing. */
+  plan(user: string, yarnfile: Yarnfile, submitter: Submitter): Promise<Reply<ServicePlan>>;
   get(): Promise<Reply<ServiceView>>;
-  start(): Promise<Reply<{ readonly applicationId: string | null }>>;
+  start(submitter: Submitter): Promise<Reply<{ readonly applicationId: string | null }>>;
   stop(): Promise<Reply<undefined>>;
   /** All or nothing. */
   flex(requests: readonly FlexRequest[]): Promise<Reply<readonly FlexResult[]>>;

@@ -4,7 +4,7 @@
  */
 import type { Context } from "hono";
 import * as z from "zod";
-import { fail, type Reply } from "../../shared/errors.ts";
+import { fail } from "../../shared/errors.ts";
 import { isNodeId } from "../../shared/ids.ts";
 import { NODE_STATES } from "../../shared/node.ts";
 import type {
@@ -24,11 +24,17 @@ import {
 } from "../openapi-schemas.ts";
 import { problem, SUCCESS } from "../problem.ts";
 import type { AppEnv } from "../protocols.ts";
-import { listParameter, userParameter, wholeNumber, wordsParameter } from "../query.ts";
+import {
+  applicationParameters,
+  listParameter,
+  userParameter,
+  wholeNumber,
+  wordsParameter,
+} from "../query.ts";
+import { getVisibleApplication } from "./applications.ts";
 
 const TAG = "ResourceManager";
 const APPLICATION_STATES = ["ACCEPTED", "RUNNING", "FINISHED", "FAILED", "KILLED"] as const;
-const APPLICATION_ID = /^application_\d{1,16}_\d{4,16}$/;
 
 const applicationFilter = z.object({
   states: wordsParameter<YarnApplicationState>(APPLICATION_STATES),
@@ -143,11 +149,7 @@ export const clusterEndpoints: readonly Endpoint[] = [
     path: "/ws/v1/cluster/apps/:application",
     tag: TAG,
     summary: "One application",
-    parameters: z.object({
-      application: z
-        .string()
-        .regex(APPLICATION_ID, "an application id is such as application_1503963985568_0002"),
-    }),
+    parameters: applicationParameters,
     answers: { [SUCCESS.OK]: { description: "app", schema: z.object({ app: appSchema }) } },
     handle: async (c, { parameters }) => {
       const id = parameters.application;
@@ -164,20 +166,6 @@ export function clusterNotFound(c: Context<AppEnv>): Response {
     hint: "applications are submitted as services, with POST /app/v1/services; see /openapi.json",
   });
   return problem(c, failure.error);
-}
-
-/** Another user's application is answered like one that never was. */
-async function getVisibleApplication(
-  c: Context<AppEnv>,
-  id: string,
-): Promise<Reply<ApplicationReport>> {
-  const reply = await c.var.protocols.resourceManager.getApplicationReport(id);
-  if (reply.ok && !maySee(c, reply.value)) {
-    return fail("NOT_FOUND", `there is no application ${id} that user ${userOf(c).user} may see`, {
-      hint: "the missing right: role admin, or to be its user",
-    });
-  }
-  return reply;
 }
 
 function maySee(c: Context<AppEnv>, application: ApplicationReport): boolean {
@@ -225,6 +213,7 @@ function clusterMetricsView(
     activeNodes: nodes.RUNNING,
     lostNodes: nodes.LOST,
     unhealthyNodes: nodes.UNHEALTHY,
+    decommissioningNodes: nodes.DECOMMISSIONING,
     decommissionedNodes: nodes.DECOMMISSIONED,
     shutdownNodes: nodes.SHUTDOWN,
   };
@@ -248,7 +237,15 @@ function nodeView(node: NodeInfo): z.input<typeof nodeSchema> {
     availMemoryMB: available.memory,
     usedVirtualCores: node.used.vcores,
     availableVirtualCores: available.vCores,
+    reservedMemoryMB: node.reserved.memoryMb,
+    reservedVirtualCores: node.reserved.vcores,
     nodeLabels: [...node.labels],
+    nodeAttributesInfo: {
+      nodeAttributeInfo: Object.entries(node.attributes).map(([name, value]) => ({ name, value })),
+    },
+    ...(node.decommissionDeadlineMs === null
+      ? {}
+      : { decommissionDeadline: node.decommissionDeadlineMs }),
     usedResource: { memory: node.used.memoryMb, vCores: node.used.vcores },
     availableResource: available,
     totalResource: { memory: node.total.memoryMb, vCores: node.total.vcores },
@@ -263,6 +260,7 @@ function applicationView(report: ApplicationReport, nowMs: number): z.input<type
     user: report.user,
     name: report.name,
     queue: report.queue,
+    priority: report.priority,
     state: report.state,
     finalStatus: report.finalStatus,
     diagnostics: report.diagnostics,

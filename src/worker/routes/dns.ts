@@ -26,7 +26,6 @@ import {
 } from "../../shared/dns-message.ts";
 import { type Failure, fail, ok, type Reply } from "../../shared/errors.ts";
 import { LIMITS } from "../../shared/limits.ts";
-import { RecentAnswers } from "../dns-answers.ts";
 import { dnsJson } from "../dns-json.ts";
 import { problem } from "../problem.ts";
 
@@ -34,20 +33,10 @@ const METHODS = ["GET", "HEAD", "POST"];
 const ALLOW = [...METHODS, "OPTIONS"].join(", ");
 const BASE64URL = /^[A-Za-z0-9_-]*={0,2}$/;
 
-/** What the route needs of a request: its cluster, and that cluster's registry. */
-export type DnsConnect = (c: Context) => {
-  readonly cluster: string;
-  readonly registry: RegistryNames;
-};
-
-/** Routes to mount at `/dns-query`. `domain` is the zone of every cluster of the deployment. */
-export function dnsRoutes(connect: DnsConnect, domain: string): Hono {
+/** Routes to mount at `/dns-query`. `connect` finds the registry of a request, `domain` is the zone of every cluster of the deployment. */
+export function dnsRoutes(connect: (c: Context) => RegistryNames, domain: string): Hono {
   const routes = new Hono();
-  const recent = new RecentAnswers();
-  const ask = async (c: Context, question: DnsQuestion): Promise<DnsAnswer> => {
-    const { cluster, registry } = connect(c);
-    return recent.find(cluster, question, () => registry.resolveName(question, domain));
-  };
+  const ask: Ask = (c, question) => connect(c).resolveName(question, domain);
   routes.use(cors({ origin: "*", allowMethods: METHODS, allowHeaders: ["Content-Type"] }));
   routes.all("*", async (c) => {
     if (!METHODS.includes(c.req.method)) return methodNotAllowed(c);
@@ -157,10 +146,15 @@ function readParameter(text: string): Reply<Uint8Array> {
   return ok(Uint8Array.from(binary, (character) => character.charCodeAt(0)));
 }
 
-/** RFC 8484 §5.1. The answer's own header wins where the caller had to say who it is. */
+/**
+ * RFC 8484 §5.1. The answer's own header wins where the caller had to say who it is. Only what
+ * exists is called public, and so kept at the edge (registry-recent.ts).
+ */
 function setFreshness(c: Context, answer: DnsAnswer): void {
   const seconds = freshnessSeconds(answer);
-  c.header("Cache-Control", seconds === 0 ? "no-store" : `public, max-age=${seconds}`);
+  const isFound = answer.rcode === RCODE.NOERROR;
+  const control = isFound ? `public, max-age=${seconds}` : `max-age=${seconds}`;
+  c.header("Cache-Control", seconds === 0 ? "no-store" : control);
   c.header("Vary", "Accept");
 }
 

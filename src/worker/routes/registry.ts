@@ -3,51 +3,47 @@
  * wherever it is mounted, with `?list`, `?depth`, `?find` and `?watch`. There is no write. An answer
  * may be as old as its Cache-Control says; the ETag is a hash of its content.
  */
-import { type Context, Hono, type MiddlewareHandler } from "hono";
+import { type Context, Hono } from "hono";
 import { accepts } from "hono/accepts";
 import { cors } from "hono/cors";
-import { etag, RETAINED_304_HEADERS } from "hono/etag";
 import { basePath } from "hono/route";
 import { type Failure, fail, ok, type Reply } from "../../shared/errors.ts";
 import { LIMITS } from "../../shared/limits.ts";
-import type { RegistryReader, RegistryWatch } from "../../shared/protocol/registry-reader.ts";
+import type { RegistryChildrenPage } from "../../shared/protocol/registry-reader.ts";
+import type { RegistryNodeDocument } from "../../shared/registry.ts";
+import { contentTag, namesTag } from "../content-tag.ts";
+import { NOT_MODIFIED, problem } from "../problem.ts";
 import {
-  formatServiceRecordForReaders,
-  formatServiceRecordStrict,
-  type ServiceRecord,
-  type ServiceRecordDocument,
-} from "../../shared/registry.ts";
-import { problem } from "../problem.ts";
-import { openEventStream, poll } from "../registry-events.ts";
+  answerOf,
+  type RegistryAnswer,
+  type RegistryQuestion,
+  type RegistrySource,
+} from "../registry-answer.ts";
+import { openEventStream } from "../registry-events.ts";
+import { netPlaceOf, type RegistryNet } from "../registry-net.ts";
 import { pageSecurityPolicy, registryPage } from "../registry-page.ts";
-import { parseRegistryRequest, type RegistryRequest, writeCursor } from "../registry-query.ts";
+import { parseRegistryRequest, type RegistryRequest } from "../registry-query.ts";
+import { NET_HEADER } from "../registry-remote.ts";
 
 const METHODS = ["GET", "HEAD"];
 /** OPTIONS is answered too: a browser asks it before it may send If-None-Match elsewhere. */
 const ALLOW = [...METHODS, "OPTIONS"].join(", ");
 /** What a page of another site may send; Authorization for deployments whose readers need one. */
 const CORS_HEADERS = ["If-None-Match", "Last-Event-ID", "Authorization", "X-Request-Id"];
-/** A second of age spares the one object of the cluster a crowd of readers. */
+/** A second of age spares the one object of the cluster a crowd of readers (registry-recent.ts). */
 const CACHE_CONTROL = "public, max-age=1, must-revalidate";
+/** The other cluster's second, and this one's. */
+const NET_CACHE_CONTROL = "public, max-age=2, must-revalidate";
 const NO_STORE = "no-store";
 
-/** What the routes read from. */
-export type RegistrySource = {
-  readonly registry: RegistryReader;
-  readonly registryWatch: RegistryWatch;
-};
-
-/** One question to one registry. */
-type Question = {
-  readonly source: RegistrySource;
-  readonly path: string;
-  /** The client's address, by which rude ones are slowed down; null where nobody tells it. */
-  readonly reader: string | null;
-  readonly format: (record: ServiceRecord) => ServiceRecordDocument;
-};
-
-/** Routes to mount at `/registry/v1`, with any prefix. `connect` finds the registry of a request. */
-export function registryRoutes(connect: (c: Context) => RegistrySource): Hono {
+/**
+ * Routes to mount at `/registry/v1`, with any prefix. `connect` finds the registry of a request,
+ * `net` those of other clusters.
+ */
+export function registryRoutes(
+  connect: (c: Context) => RegistrySource,
+  net: Pick<RegistryNet, "read">,
+): Hono {
   const routes = new Hono();
   routes.use(
     cors({
@@ -58,91 +54,62 @@ export function registryRoutes(connect: (c: Context) => RegistrySource): Hono {
       maxAge: 86_400,
     }),
   );
-  routes.use(tagged);
   routes.all("*", async (c) => {
     if (!METHODS.includes(c.req.method)) return methodNotAllowed(c);
     const parameters = new URL(c.req.url).searchParams;
     const isPage = wantsPage(c) && [...parameters.keys()].every((name) => name === "after");
     const request = isPage ? ok({ view: "node" as const }) : parseRegistryRequest(parameters);
     if (!request.ok) return uncached(c, request.error);
-    const question: Question = {
-      source: connect(c),
-      path: requestedPath(c),
-      reader: readerOf(c),
-      format: parameters.has("strict") ? formatServiceRecordStrict : formatServiceRecordForReaders,
-    };
-    if (isPage) return showPage(c, question, parameters.get("after"));
+    const reading = { reader: readerOf(c), isStrict: parameters.has("strict") };
+    const path = requestedPath(c);
     const { value } = request;
+    const place = netPlaceOf(path);
+    if (place !== null) {
+      const isFromRegistry = c.req.header(NET_HEADER) !== undefined;
+      const read = (asked: RegistryRequest) =>
+        net.read({ ...reading, place, isFromRegistry }, asked);
+      if (isPage) return showPage(c, read, parameters.get("after"));
+      return answerJson(c, await read(value), NET_CACHE_CONTROL);
+    }
+    const question: RegistryQuestion = { ...reading, source: connect(c), path };
     if (value.view === "events") return streamEvents(c, question, parameters.get("after"));
-    const answer = await answerOf(question, value);
-    if (!answer.ok) return uncached(c, answer.error);
-    c.header("Cache-Control", value.view === "poll" ? NO_STORE : CACHE_CONTROL);
-    c.header("Vary", "Accept", { append: true });
-    return c.json(answer.value);
+    const read: Read = (asked) => answerOf(question, asked);
+    if (isPage) return showPage(c, read, parameters.get("after"));
+    return answerJson(c, await read(value), value.view === "poll" ? NO_STORE : CACHE_CONTROL);
   });
   return routes;
 }
 
-const hashed = etag({
-  retainedHeaders: [
-    ...RETAINED_304_HEADERS,
-    "access-control-allow-origin",
-    "access-control-expose-headers",
-  ],
-});
-
-/** A stream of events never ends, and so has no hash. */
-const tagged: MiddlewareHandler = (c, next) =>
-  c.req.query("watch") === undefined ? hashed(c, next) : next();
-
-async function answerOf(
-  { source: { registry, registryWatch }, path, reader, format }: Question,
+type Read = (
   request: Exclude<RegistryRequest, { view: "events" }>,
-): Promise<Reply<object>> {
-  switch (request.view) {
-    case "node": {
-      const node = await registry.readNode(path, reader);
-      return mapOk(node, ({ record, ...rest }) => ({ ...rest, ...formatted(record, format) }));
-    }
-    case "list":
-      return registry.readChildren(path, request.page, reader);
-    case "subtree": {
-      const page = await registry.readSubtree(path, request.depth, request.page, reader);
-      return mapOk(page, ({ nodes, next, ...rest }) => ({
-        ...rest,
-        depth: request.depth,
-        nodes: nodes.map(({ record, ...node }) => ({ ...node, ...formatted(record, format) })),
-        truncated: next !== undefined,
-        ...cursor(next),
-      }));
-    }
-    case "find": {
-      const page = await registry.find(path, request.query, request.page, reader);
-      return mapOk(page, ({ matches, next }) => ({
-        matches: matches.map((match) => ({ path: match.path, record: format(match.record) })),
-        ...cursor(next),
-      }));
-    }
-    case "poll":
-      return poll(registryWatch, { path, after: request.after, reader }, request.waitMs);
-  }
+) => Promise<Reply<RegistryAnswer>>;
+
+function answerJson(c: Context, answer: Reply<RegistryAnswer>, cacheControl: string): Response {
+  if (!answer.ok) return uncached(c, answer.error);
+  const { document, ageMs } = answer.value;
+  setFreshness(c, ageMs, cacheControl);
+  return answerTagged(c, JSON.stringify(document), "application/json");
 }
 
-function mapOk<Value>(reply: Reply<Value>, map: (value: Value) => object): Reply<object> {
-  return reply.ok ? ok(map(reply.value)) : reply;
+/** What has an age is the last answer of a cluster that cannot be asked. */
+function setFreshness(c: Context, ageMs: number | null, cacheControl: string): void {
+  c.header("Cache-Control", ageMs === null ? cacheControl : NO_STORE);
+  c.header("Vary", "Accept", { append: true });
+  if (ageMs === null) return;
+  c.header("Age", String(Math.ceil(ageMs / 1_000)));
+  c.header("Warning", '111 - "Revalidation Failed"');
 }
 
-/** A node without record has no field `record`. */
-function formatted(record: ServiceRecord | null, format: Question["format"]) {
-  return record === null ? {} : { record: format(record) };
-}
-
-function cursor(next: string | undefined) {
-  return next === undefined ? {} : { next: writeCursor(next) };
+/** Whoever has this answer already is told so. */
+function answerTagged(c: Context, text: string, contentType: string): Response {
+  const tag = contentTag(text);
+  c.header("ETag", tag);
+  if (namesTag(c.req.header("if-none-match"), tag)) return c.body(null, NOT_MODIFIED);
+  return c.body(text, { headers: { "Content-Type": contentType } });
 }
 
 /** `Last-Event-ID` is what a browser sends when it comes back; `?after` is for everybody else. */
-async function streamEvents(c: Context, question: Question, after: string | null) {
+async function streamEvents(c: Context, question: RegistryQuestion, after: string | null) {
   const last = c.req.header("last-event-id") ?? after ?? "";
   if (!/^\d{0,15}$/.test(last)) {
     const failure = fail("INVALID_ARGUMENT", "the last event's id is a whole number", {
@@ -159,22 +126,23 @@ async function streamEvents(c: Context, question: Question, after: string | null
   return c.body(stream.value, { headers });
 }
 
-async function showPage(c: Context, question: Question, after: string | null) {
-  const { source, path, reader, format } = question;
+async function showPage(c: Context, read: Read, after: string | null) {
   const [node, page] = await Promise.all([
-    source.registry.readNode(path, reader),
-    source.registry.readChildren(path, { limit: LIMITS.registryPageDefault, after }, reader),
+    read({ view: "node" }),
+    read({ view: "list", page: { limit: LIMITS.registryPageDefault, after } }),
   ]);
   if (!node.ok) return uncached(c, node.error);
   if (!page.ok) return uncached(c, page.error);
-  const { record, ...rest } = node.value;
-  c.header("Cache-Control", CACHE_CONTROL);
-  c.header("Vary", "Accept", { append: true });
+  setFreshness(c, node.value.ageMs ?? page.value.ageMs, CACHE_CONTROL);
   c.header("Content-Security-Policy", await pageSecurityPolicy());
   c.header("Referrer-Policy", "no-referrer");
   const base = new URL(c.req.url).pathname.split("/registry/v1")[0];
-  const document = { ...rest, ...formatted(record, format) };
-  return c.html(registryPage(`${base}/registry/v1`, document, page.value));
+  const html = registryPage(
+    `${base}/registry/v1`,
+    node.value.document as RegistryNodeDocument,
+    page.value.document as RegistryChildrenPage,
+  );
+  return answerTagged(c, String(html), "text/html; charset=UTF-8");
 }
 
 /** Cloudflare says who is calling; the developer's own machine is nobody to be protected from. */

@@ -5,7 +5,8 @@
 import type { Context } from "hono";
 import * as z from "zod";
 import { fail, type Reply } from "../../shared/errors.ts";
-import { userNameSchema } from "../../shared/names.ts";
+import { LIMITS } from "../../shared/limits.ts";
+import { groupNameSchema, userNameSchema } from "../../shared/names.ts";
 import type { Principal } from "../../shared/protocol/application-client.ts";
 import {
   JOIN_TOKEN_LIFETIME_SECONDS,
@@ -25,6 +26,7 @@ const issuedSchema = z.object({ token: z.string(), expiresMs: z.int() });
 const tokenSchema = z.strictObject({
   user: userNameSchema.optional(),
   role: z.enum(["admin", "user"]).optional(),
+  groups: z.array(groupNameSchema).max(LIMITS.groupsPerUserMax).optional(),
   lifetimeSeconds: lifetimeSchema.optional(),
 });
 type TokenRequest = z.output<typeof tokenSchema>;
@@ -98,14 +100,15 @@ export const securityEndpoints: readonly Endpoint[] = [
         schema: z.object({
           user: z.string(),
           role: z.enum(["admin", "user"]),
+          groups: z.array(z.string()),
           cluster: z.string(),
           expiresMs: z.int().nullable(),
         }),
       },
     },
     handle: (c) => {
-      const { user, role, expiresMs } = userOf(c);
-      return c.json({ user, role, cluster: c.var.cluster, expiresMs });
+      const { user, role, groups, expiresMs } = userOf(c);
+      return c.json({ user, role, groups, cluster: c.var.cluster, expiresMs });
     },
   }),
 ];
@@ -115,7 +118,12 @@ type Grant = { readonly principal: Principal; readonly lifetimeSeconds: number }
 /** What the caller may have made: never more rights, and never a longer life, than it has itself. */
 function grantToken(c: Context<AppEnv>, request: TokenRequest): Reply<Grant> {
   const caller = userOf(c);
-  const principal = { user: request.user ?? caller.user, role: request.role ?? "user" };
+  const isOwn = request.user === undefined || request.user === caller.user;
+  const principal = {
+    user: request.user ?? caller.user,
+    role: request.role ?? "user",
+    groups: request.groups ?? (isOwn ? caller.groups : []),
+  };
   const asked = request.lifetimeSeconds;
   if (caller.role === "admin") {
     return { ok: true, value: { principal, lifetimeSeconds: asked ?? TOKEN_LIFETIME_SECONDS } };
@@ -127,6 +135,13 @@ function grantToken(c: Context<AppEnv>, request: TokenRequest): Reply<Grant> {
     return refuse(
       `user ${caller.user} may not make a token with role ${principal.role} for ${principal.user}`,
       "role admin; without it a user makes tokens only for itself, with role user",
+    );
+  }
+  const foreign = principal.groups.find((group) => !caller.groups.includes(group));
+  if (foreign !== undefined) {
+    return refuse(
+      `user ${caller.user} is not in group ${foreign}`,
+      "role admin; without it a token has at most the groups of the one it is made with",
     );
   }
   const ownSeconds = Math.floor((caller.expiresMs - Date.now()) / 1_000);

@@ -9,7 +9,7 @@ import { fail, ok, type Reply } from "../../shared/errors.ts";
 import { applicationOfContainer, isContainerId, type NodeId } from "../../shared/ids.ts";
 import { LIMITS } from "../../shared/limits.ts";
 import { componentNameSchema, DEFAULT_CLUSTER, serviceNameSchema } from "../../shared/names.ts";
-import type { ServiceEntry } from "../../shared/protocol/application-client.ts";
+import type { ServiceEntry, Submitter } from "../../shared/protocol/application-client.ts";
 import type { ReadLogResponse } from "../../shared/protocol/container-management.ts";
 import type { FlexResult, ServiceProtocol } from "../../shared/protocol/service.ts";
 import { SERVICE_STATES, type ServiceState, type ServiceView } from "../../shared/service.ts";
@@ -23,11 +23,12 @@ import {
 import { validate } from "../../shared/validation.ts";
 import { SERVICE_API_VERSION } from "../../shared/version.ts";
 import { parseYarnfile, serviceSchema, type Yarnfile } from "../../shared/yarnfile.ts";
-import { actAs, userOf } from "../auth.ts";
+import { actAs, submitterOf, userOf } from "../auth.ts";
 import { type Endpoint, endpoint } from "../endpoint.ts";
 import {
   logSchema,
   serviceEventSchema,
+  servicePlanSchema,
   serviceStatusSchema,
   serviceSummarySchema,
 } from "../openapi-schemas.ts";
@@ -88,6 +89,22 @@ export const serviceEndpoints: readonly Endpoint[] = [
     handle: (c, { query, body }) => createService(c, query.user, body),
   }),
   endpoint({
+    method: "post",
+    path: "/app/v1/services/plan",
+    tag: TAG,
+    summary: "A dry run: where its containers would go, what would wait, what would be preempted",
+    query: forUser,
+    body: { format: "json or yaml", schema: serviceSchema, parse: parseNewService },
+    answers: { [SUCCESS.OK]: { description: "Nothing was changed", schema: servicePlanSchema } },
+    handle: async (c, { query, body }) => {
+      const user = actAs(c, query.user);
+      if (!user.ok) return problem(c, user.error);
+      const master = c.var.protocols.serviceMaster(user.value, body.name);
+      const reply = await master.plan(user.value, body, submitterOf(c));
+      return reply.ok ? c.json(reply.value) : problem(c, reply.error);
+    },
+  }),
+  endpoint({
     method: "get",
     path: "/app/v1/services",
     tag: TAG,
@@ -140,7 +157,7 @@ export const serviceEndpoints: readonly Endpoint[] = [
     handle: async (c, { parameters, query, body }) => {
       const master = masterOf(c, query.user, parameters.service);
       if (!master.ok) return problem(c, master.error);
-      const reply = await updateService(master.value, body);
+      const reply = await updateService(master.value, body, submitterOf(c));
       if (!reply.ok) return problem(c, reply.error);
       if (body.state !== "FLEX") return c.body(null, SUCCESS.NO_CONTENT);
       const diagnostics = reply.value.map(describeFlex).join("\n");
@@ -235,7 +252,7 @@ async function createService(
   const user = actAs(c, requestedUser);
   if (!user.ok) return problem(c, user.error);
   const master = c.var.protocols.serviceMaster(user.value, yarnfile.name);
-  const reply = await master.create(user.value, yarnfile);
+  const reply = await master.create(user.value, yarnfile, submitterOf(c));
   if (!reply.ok) return problem(c, reply.error);
   const { applicationId } = reply.value;
   const { cluster } = c.var;
@@ -259,6 +276,7 @@ async function createService(
 async function updateService(
   master: ServiceProtocol,
   { state, lifetime, flex }: ServiceUpdate,
+  submitter: Submitter,
 ): Promise<Reply<readonly FlexResult[]>> {
   let flexed: readonly FlexResult[] = [];
   if (state === undefined && lifetime === undefined) {
@@ -269,7 +287,7 @@ async function updateService(
     if (!reply.ok) return reply;
     flexed = reply.value;
   } else if (state !== undefined) {
-    const reply = await (state === "STARTED" ? master.start() : master.stop());
+    const reply = await (state === "STARTED" ? master.start(submitter) : master.stop());
     if (!reply.ok) return reply;
   }
   const reply = lifetime === undefined ? ok() : await master.setLifetime(lifetime);

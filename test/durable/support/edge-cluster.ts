@@ -29,6 +29,8 @@ export type Contents = Readonly<Record<string, readonly Record<string, SqlStorag
 type CallOptions = {
   readonly method?: string;
   readonly body?: unknown;
+  /** The body is a text of this type, instead of a value to be sent as JSON. */
+  readonly contentType?: string;
   readonly token?: string;
   readonly headers?: Readonly<Record<string, string>>;
 };
@@ -49,16 +51,18 @@ export class EdgeCluster {
 
   // --- through the Worker ------------------------------------------------------------------------
 
-  fetch(path: string, { method = "GET", body, token, headers }: CallOptions = {}) {
+  fetch(path: string, { method = "GET", body, contentType, token, headers }: CallOptions = {}) {
     const bearer = token ?? this.token;
+    const type = contentType ?? "application/json";
+    const text = contentType === undefined ? JSON.stringify(body) : String(body);
     return worker.fetch(`${ORIGIN}/clusters/${this.name}${path}`, {
       method,
       headers: {
         ...(bearer === "" ? {} : { authorization: `Bearer ${bearer}` }),
-        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...(body === undefined ? {} : { "content-type": type }),
         ...headers,
       },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(body === undefined ? {} : { body: text }),
     });
   }
 

@@ -5,7 +5,11 @@
  * reports a COMPLETE container until that was acknowledged.
  */
 import { createLocalJWKSet, jwtVerify } from "jose";
-import { type ContainerStatus, EXIT } from "../../../src/shared/container.ts";
+import {
+  type ContainerStatus,
+  EXIT,
+  type RegistryCredential,
+} from "../../../src/shared/container.ts";
 import { applicationOfContainer } from "../../../src/shared/ids.ts";
 import type { NodeFacts } from "../../../src/shared/node.ts";
 import {
@@ -53,6 +57,7 @@ export class TestAgent {
   /** How each connection ended. */
   readonly closes: { readonly code: number; readonly reason: string }[] = [];
   readonly #options: TestAgentOptions;
+  readonly #credentials = new Map<string, RegistryCredential>();
   readonly #pongs: (() => void)[] = [];
   #keys: readonly VerificationKey[] = [];
   #socket: WebSocket | null = null;
@@ -160,6 +165,13 @@ export class TestAgent {
       .map(({ containerId }) => containerId);
   }
 
+  /** What a container that was launched here may write with. */
+  registryOf(containerId: string): RegistryCredential {
+    const credential = this.#credentials.get(containerId);
+    if (!credential) throw new Error(`${containerId} got no credential for the registry`);
+    return credential;
+  }
+
   /** Breaks the connection as a machine does that loses its network, and stays away. */
   disconnect(): void {
     this.#reconnect = false;
@@ -241,6 +253,7 @@ export class TestAgent {
     if (!entry.launch || this.statuses.has(containerId)) return;
     const claims = await this.#verify(entry.token ?? "");
     this.launches.push({ containerId, instance: entry.launch.instance, claims });
+    if (entry.launch.registry) this.#credentials.set(containerId, entry.launch.registry);
     if (this.#options.launch !== "by-test") this.run(containerId);
   }
 

@@ -3,11 +3,7 @@
  * What shall happen between them, such as the loss of an object, is the caller's.
  */
 import { expect } from "vitest";
-import type {
-  ApplicationRow,
-  ContainerRow,
-  DirectoryRow,
-} from "../../../src/core/cluster/cluster.ts";
+import type { ApplicationRow, ContainerRow, DirectoryRow } from "../../../src/core/cluster/rows.ts";
 import { encodeYarnId } from "../../../src/shared/ids.ts";
 import type { EdgeCluster } from "./edge-cluster.ts";
 import type { TestAgent } from "./test-agent.ts";
@@ -128,6 +124,7 @@ export async function leftovers(cluster: EdgeCluster): Promise<readonly string[]
     "ResourceTracker.peers",
     peers.filter(({ key }) => key !== "resource-manager"),
   );
+  add("ResourceManager.purges", await cluster.rows("ResourceManager", "purges"));
   add("ResourceManager.asks", await cluster.rows("ResourceManager", "asks"));
   add(
     "ResourceManager.containers",
