@@ -69,8 +69,9 @@ class LeafTurn {
 
   /** Goes back to the first application of a user who is not over the limit any more. */
   lift(limits: UserLimits, activeWeights: number): void {
+    const { length } = this.blockedUsers;
     let kept = 0;
-    for (let index = 0; index < this.blockedUsers.length; index += 1) {
+    for (let index = 0; index < length; index += 1) {
       const blocked = this.blockedUsers[index] as BlockedUser;
       if (limits.isOver(blocked.user, activeWeights)) {
         this.blockedUsers[kept] = blocked;
@@ -79,7 +80,8 @@ class LeafTurn {
         this.cursor = Math.min(this.cursor, blocked.index);
       }
     }
-    this.blockedUsers.length = kept;
+    // Said only when it changes: to set a length costs more than all the rest.
+    if (kept < length) this.blockedUsers.length = kept;
   }
 
   #removed(): void {

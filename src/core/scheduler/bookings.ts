@@ -45,12 +45,12 @@ export type Prefix = {
 
 const NONE = -1;
 /** The part of the hash table that is filled at most: more, and searches become long. */
-const FILLED_MAX = 0.625;
-/** Numbers of a row. */
-const ROW = 6;
+const FILLED_MAX = 0.5;
 /** Rows come in chunks of so many, since one array would have to be copied to grow. */
 const CHUNK_BITS = 13;
 const CHUNK_MASK = (1 << CHUNK_BITS) - 1;
+/** Numbers of a row. */
+const ROW = 6;
 const PREFIX = 0;
 const NUMBER = 1;
 const SLOT = 2;
