@@ -3,7 +3,7 @@
  * own. `npm start`, the end-to-end tests and the benchmarks start clusters with it; none of them
  * knows Miniflare or the agent's command line.
  *
- * Everything a cluster keeps lies below its home: `state/` (Durable Objects), `nodes/{number}/`
+ * Everything a cluster keeps lies below its home: `state/` (Durable Objects, R2), `nodes/{number}/`
  * (one agent each), `logs/` and `tmp/`. The same home on the same port is the same cluster again.
  */
 import { type ChildProcess, fork, spawn } from "node:child_process";
@@ -22,7 +22,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { agentHome } from "../src/agent/agent-home.ts";
+import { AgentHome } from "../src/agent/agent-home.ts";
 import { findCredential } from "../src/agent/join.ts";
 import { OFFLINE_ENVIRONMENT } from "./offline-environment.ts";
 import { clusterMark, isAlive, signal } from "./processes.ts";
@@ -180,7 +180,7 @@ export function nodeHome(home: string, number: number): string {
 
 /** Whether the node holds a credential for the cluster at `url`; then it needs no join token. */
 export function hasCredential(home: string, number: number, url: string): boolean {
-  const own = agentHome(nodeHome(home, number));
+  const own = new AgentHome(nodeHome(home, number));
   return findCredential(own, url, nodeId(number), Date.now()) !== undefined;
 }
 

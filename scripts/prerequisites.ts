@@ -14,10 +14,13 @@ export type Prerequisite = {
 };
 
 export const PREREQUISITES: readonly Prerequisite[] = [
+  { command: "busybox", debianPackage: "busybox-static", usedBy: "the images of podman's tests" },
   { command: "curl", debianPackage: "curl", usedBy: "the README's and the examples' commands" },
   { command: "dig", debianPackage: "bind9-dnsutils", usedBy: "the tests of DNS" },
   { command: "kdig", debianPackage: "knot-dnsutils", usedBy: "the tests of DNS" },
   { command: "openssl", debianPackage: "openssl", usedBy: "the tests of DNS over HTTPS" },
+  { command: "podman", debianPackage: "podman", usedBy: "the tests of container images" },
+  { command: "runc", debianPackage: "runc", usedBy: "podman, instead of crun" },
 ];
 
 export function isAvailable(command: string): boolean {

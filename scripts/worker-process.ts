@@ -60,6 +60,7 @@ async function start(options: WorkerProcessOptions): Promise<void> {
             { className, useSQLite: true },
           ]),
         ),
+        r2Buckets: { ...settings.r2Buckets },
         bindings: { ...options.bindings },
         resourcePersistencePath: `${options.home}/state`,
         cf: false,

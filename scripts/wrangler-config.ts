@@ -12,6 +12,8 @@ export type WorkerSettings = {
   readonly compatibilityFlags: readonly string[];
   /** Class name by binding name; all of them keep their state in SQLite. */
   readonly durableObjects: Readonly<Record<string, string>>;
+  /** Bucket name by binding name. */
+  readonly r2Buckets: Readonly<Record<string, string>>;
 };
 
 const WRANGLER_TOML = new URL("../wrangler.toml", import.meta.url);
@@ -28,6 +30,9 @@ export function readWorkerSettings(toml = readFileSync(WRANGLER_TOML, "utf8")): 
       ([, flag]) => flag ?? "",
     ),
     durableObjects: Object.fromEntries(bindings),
+    r2Buckets: Object.fromEntries(
+      tables(toml, "r2_buckets").map((body) => [text(body, "binding"), text(body, "bucket_name")]),
+    ),
   };
 }
 

@@ -4,13 +4,24 @@
  *
  *   {home}/nm.lock  credential.json
  *   {home}/nm-state/{containerId}.json  .pid  .exitcode
- *   {home}/local/usercache/{user}/appcache/{applicationId}/{containerId}
- *   {home}/logs/{applicationId}/{containerId}/{stdout,stderr}
+ *   {local}/usercache/{user}/appcache/{applicationId}/{containerId}
+ *   {logs}/{applicationId}/{containerId}/{stdout,stderr}
+ *
+ * There may be several local and log directories, one on each disk: a container's work directory
+ * and its logs lie on one of them, and it is told of them all.
  */
-import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { join, resolve } from "node:path";
 import { fail, ok, type Reply } from "../shared/errors.ts";
-import { applicationOfContainer, type ContainerId } from "../shared/ids.ts";
+import { type ApplicationId, applicationOfContainer, type ContainerId } from "../shared/ids.ts";
 import { codeOf, messageOf } from "./log.ts";
 import { isAlive, type ProcessIdentity, readBootId, readStat } from "./process-table.ts";
 
@@ -21,33 +32,91 @@ export function isPathElement(text: string): boolean {
   return PATH_ELEMENT.test(text) && text !== "." && text !== "..";
 }
 
-export type AgentHome = {
-  readonly directory: string;
-  readonly state: string;
-  readonly local: string;
-  readonly logs: string;
-  readonly credentialFile: string;
-  /** `user` must be a path element. */
-  workDirectory(user: string, containerId: ContainerId): string;
-  logDirectory(containerId: ContainerId): string;
+export type HomeDirectories = {
+  /** `yarn.nodemanager.local-dirs`; `{home}/local` when left out. */
+  readonly local?: readonly string[];
+  /** `yarn.nodemanager.log-dirs`; `{home}/logs` when left out. */
+  readonly logs?: readonly string[];
 };
 
-export function agentHome(home: string): AgentHome {
-  const directory = resolve(home);
-  const local = join(directory, "local");
-  const logs = join(directory, "logs");
-  return {
-    directory,
-    state: join(directory, "nm-state"),
-    local,
-    logs,
-    credentialFile: join(directory, "credential.json"),
-    workDirectory: (user, containerId) => {
-      const applicationId = applicationOfContainer(containerId);
-      return join(local, "usercache", user, "appcache", applicationId, containerId);
-    },
-    logDirectory: (containerId) => join(logs, applicationOfContainer(containerId), containerId),
-  };
+export class AgentHome {
+  readonly directory: string;
+  readonly state: string;
+  readonly credentialFile: string;
+  readonly localDirectories: readonly string[];
+  readonly logDirectories: readonly string[];
+  #unusable: ReadonlySet<string> = new Set();
+
+  constructor(home: string, { local, logs }: HomeDirectories = {}) {
+    this.directory = resolve(home);
+    this.state = join(this.directory, "nm-state");
+    this.credentialFile = join(this.directory, "credential.json");
+    this.localDirectories = resolveAll(local, join(this.directory, "local"));
+    this.logDirectories = resolveAll(logs, join(this.directory, "logs"));
+  }
+
+  /** Local and log directories that new containers do not get, such as those on a full disk. */
+  setUnusable(paths: readonly string[]): void {
+    this.#unusable = new Set(paths.map((path) => resolve(path)));
+  }
+
+  /** Where the containers of one application share files: LOCAL_DIRS. */
+  applicationDirectories(user: string, applicationId: ApplicationId): string[] {
+    return this.userDirectories(user).map((path) => join(path, "appcache", applicationId));
+  }
+
+  /** LOCAL_USER_DIRS. `user` must be a path element. */
+  userDirectories(user: string): string[] {
+    return this.#usable(this.localDirectories).map((path) => join(path, "usercache", user));
+  }
+
+  /** There is a disk for work directories, and one for logs. */
+  get isUsable(): boolean {
+    const isUsable = (path: string) => !this.#unusable.has(path);
+    return this.localDirectories.some(isUsable) && this.logDirectories.some(isUsable);
+  }
+
+  /** A container's work directory, on one of the usable disks if there is one. */
+  workDirectory(user: string, containerId: ContainerId): string {
+    const applicationId = applicationOfContainer(containerId);
+    const [parent = this.directory] = startingAt(
+      this.applicationDirectories(user, applicationId),
+      containerId,
+    );
+    return join(parent, containerId);
+  }
+
+  /** LOG_DIRS, the one for stdout and stderr first. */
+  containerLogDirectories(containerId: ContainerId): string[] {
+    const directories = startingAt(this.#usable(this.logDirectories), containerId);
+    const applicationId = applicationOfContainer(containerId);
+    return directories.map((path) => join(path, applicationId, containerId));
+  }
+
+  /** The path of a container's log file, in whichever directory it lies. `name` is a path element. */
+  logFile(containerId: ContainerId, name: string): string {
+    const paths = this.logDirectories.map((path) =>
+      join(path, applicationOfContainer(containerId), containerId, name),
+    );
+    return paths.find((path) => existsSync(path)) ?? paths[0] ?? name;
+  }
+
+  /** All of them where none is: what is tried there says best what is wrong. */
+  #usable(directories: readonly string[]): readonly string[] {
+    const usable = directories.filter((path) => !this.#unusable.has(path));
+    return usable.length > 0 ? usable : directories;
+  }
+}
+
+function resolveAll(paths: readonly string[] | undefined, otherwise: string): readonly string[] {
+  return paths?.length ? [...new Set(paths.map((path) => resolve(path)))] : [otherwise];
+}
+
+/** Containers are spread by their numbers, one disk after the other. */
+function startingAt(directories: readonly string[], containerId: ContainerId): string[] {
+  const sequence = Number(containerId.slice(containerId.lastIndexOf("_") + 1));
+  const start = directories.length === 0 ? 0 : sequence % directories.length;
+  return [...directories.slice(start), ...directories.slice(0, start)];
 }
 
 /**
@@ -56,15 +125,32 @@ export function agentHome(home: string): AgentHome {
  */
 export function openHome(home: AgentHome): Reply<() => void> {
   try {
-    for (const path of [home.directory, home.state, home.local, home.logs]) {
-      mkdirSync(path, { recursive: true, mode: 0o700 });
-    }
+    for (const path of [home.directory, home.state]) makeDirectory(path);
+    home.setUnusable([...makeSome(home.localDirectories), ...makeSome(home.logDirectories)]);
     return lock(home);
   } catch (error) {
     return fail("FAILED_PRECONDITION", `cannot use ${home.directory}: ${messageOf(error)}`, {
       hint: "choose another directory with --home, or make this one writable for this user",
     });
   }
+}
+
+/** Answers those that cannot be made: one broken disk does not keep the node from its others. */
+function makeSome(directories: readonly string[]): string[] {
+  const unusable: string[] = [];
+  for (const path of directories) {
+    try {
+      makeDirectory(path);
+    } catch (error) {
+      unusable.push(path);
+      if (unusable.length === directories.length) throw error;
+    }
+  }
+  return unusable;
+}
+
+function makeDirectory(path: string): void {
+  mkdirSync(path, { recursive: true, mode: 0o700 });
 }
 
 function lock(home: AgentHome): Reply<() => void> {

@@ -11,13 +11,14 @@ import {
   constants,
   existsSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   rmdirSync,
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import type { ContainerId, NodeId } from "../shared/ids.ts";
+import { type ContainerId, isContainerId, type NodeId } from "../shared/ids.ts";
 import type { Resource } from "../shared/resource.ts";
 import { codeOf } from "./log.ts";
 import type { ContainerCgroup } from "./state-store.ts";
@@ -69,17 +70,13 @@ export class Cgroups {
 
   /** Makes the container's groups and sets their limits. Throws when a group cannot be made. */
   create(containerId: ContainerId, resource: Resource): ContainerCgroup {
-    const memoryBytes = resource.memoryMb * 1_048_576;
-    const shares = Math.min(CPU_SHARES_MAX, Math.max(2, 1_024 * resource.vcores));
     const hierarchy = this.#hierarchy;
     if (hierarchy.version === 2) {
       const directory = join(hierarchy.parent, containerId);
       mkdirSync(directory, { recursive: true });
-      const isLimited = write(directory, "memory.max", memoryBytes);
       write(directory, "memory.swap.max", 0);
-      // The kernel's own conversion of shares (2–262,144) into a weight (1–10,000).
-      write(directory, "cpu.weight", Math.round(1 + ((shares - 2) * 9_999) / 262_142));
       write(directory, "pids.max", PIDS_MAX);
+      const isLimited = limitVersion2(directory, resource);
       const memory = isLimited ? { memory: directory } : {};
       return { version: 2, directories: [directory], ...memory };
     }
@@ -91,14 +88,26 @@ export class Cgroups {
       const directory = join(parent, containerId);
       mkdirSync(directory, { recursive: true });
       directories.push(directory);
-      if (controller === "cpu") write(directory, "cpu.shares", shares);
+      if (controller === "cpu") write(directory, "cpu.shares", cpuShares(resource));
       if (controller === "pids") write(directory, "pids.max", PIDS_MAX);
-      if (controller === "memory" && write(directory, "memory.limit_in_bytes", memoryBytes)) {
-        memory = directory;
-        write(directory, "memory.memsw.limit_in_bytes", memoryBytes);
-      }
+      if (controller === "memory" && limitMemoryVersion1(directory, resource)) memory = directory;
     }
     return { version: 1, directories, ...(memory === undefined ? {} : { memory }) };
+  }
+
+  /** The containers that have a group here, such as those of an agent's earlier life. */
+  containers(): ContainerId[] {
+    const hierarchy = this.#hierarchy;
+    const parents = hierarchy.version === 2 ? [hierarchy.parent] : Object.values(hierarchy.parents);
+    return [...new Set(parents.flatMap(subdirectories))].filter(isContainerId);
+  }
+
+  /** The groups of a container that is not in the agent's records any more. */
+  find(containerId: ContainerId): ContainerCgroup {
+    const hierarchy = this.#hierarchy;
+    const parents = hierarchy.version === 2 ? [hierarchy.parent] : Object.values(hierarchy.parents);
+    const { version } = hierarchy;
+    return { version, directories: parents.map((parent) => join(parent, containerId)) };
   }
 
   /** Removes the node's own parents when they are empty; other nodes' groups are left alone. */
@@ -115,6 +124,51 @@ export class Cgroups {
       }
     }
   }
+}
+
+/** Sets a running container's limits anew. False: its memory could not be limited, and is watched. */
+export function resizeGroup(
+  { version, directories }: ContainerCgroup,
+  resource: Resource,
+): boolean {
+  const [directory] = directories;
+  if (version === 2) return directory !== undefined && limitVersion2(directory, resource);
+  let isLimited = false;
+  for (const each of directories) {
+    if (existsSync(join(each, "cpu.shares"))) write(each, "cpu.shares", cpuShares(resource));
+    if (existsSync(join(each, "memory.limit_in_bytes"))) {
+      isLimited = limitMemoryVersion1(each, resource);
+    }
+  }
+  return isLimited;
+}
+
+function cpuShares({ vcores }: Resource): number {
+  return Math.min(CPU_SHARES_MAX, Math.max(2, 1_024 * vcores));
+}
+
+function limitVersion2(directory: string, resource: Resource): boolean {
+  // The kernel's own conversion of shares (2–262,144) into a weight (1–10,000).
+  const weight = Math.round(1 + ((cpuShares(resource) - 2) * 9_999) / 262_142);
+  write(directory, "cpu.weight", weight);
+  return write(directory, "memory.max", resource.memoryMb * 1_048_576);
+}
+
+/** Memory alone may never be above memory with swap, so that the order depends on the direction. */
+function limitMemoryVersion1(directory: string, { memoryMb }: Resource): boolean {
+  const bytes = memoryMb * 1_048_576;
+  if (write(directory, "memory.limit_in_bytes", bytes)) {
+    write(directory, "memory.memsw.limit_in_bytes", bytes);
+    return true;
+  }
+  write(directory, "memory.memsw.limit_in_bytes", bytes);
+  return write(directory, "memory.limit_in_bytes", bytes);
+}
+
+function subdirectories(directory: string): string[] {
+  return readdirSync(directory, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => name);
 }
 
 /**

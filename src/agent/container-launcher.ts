@@ -1,8 +1,8 @@
 /**
- * ContainerExecutor: the only file that spawns and signals container processes. Each container is
- * led by a small supervising shell, the leader of a session of its own, which outlives the agent:
- * it claims `{id}.pid`, enters the control groups, runs the launch script and leaves the exit
- * code in `{id}.exitcode`. stdout and stderr go straight to their files.
+ * DefaultContainerExecutor: containers as processes of the node. Each run is led by a small
+ * supervising shell, the leader of a session of its own, which outlives the agent: it claims
+ * `{id}.pid` (of later runs `{id}.{run}.pid`), enters the control groups, runs the launch script
+ * and leaves the exit code in `{id}.exitcode`. stdout and stderr go straight to their files.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import {
@@ -11,13 +11,23 @@ import {
   existsSync,
   type FSWatcher,
   openSync,
+  readdirSync,
   readFileSync,
+  rmSync,
   watch,
   writeFileSync,
 } from "node:fs";
+import { rm } from "node:fs/promises";
 import { constants as osConstants } from "node:os";
 import { join } from "node:path";
 import type { ContainerId } from "../shared/ids.ts";
+import type {
+  ContainerExecutor,
+  ContainerProcess,
+  ContainerRun,
+  ContainerSignal,
+  LaunchRequest,
+} from "./container-runtime.ts";
 import { codeOf } from "./log.ts";
 import {
   isAlive,
@@ -25,7 +35,6 @@ import {
   type ProcessIdentity,
   parseStat,
   processTree,
-  readBootId,
   readProcesses,
   readStat,
 } from "./process-table.ts";
@@ -34,6 +43,8 @@ import {
 const ADOPTED_POLL_INTERVAL_MS = 1_000;
 /** How long a killed process takes to be gone. */
 const KILL_SETTLE_MS = 20;
+/** Room for an exit code, so that a full disk does not keep the shell from writing it. */
+const EXIT_CODE_PLACE = "   \n";
 
 /**
  * `set -C` makes the claim exclusive: a launch that was given up may not come true later. The
@@ -53,47 +64,34 @@ trap : TERM INT HUP QUIT USR1 USR2
 exec 3>&2 2>/dev/null
 "$shell" "$script" 2>&3 3>&-
 code=$?
-printf '%s\\n' "$code" > "$exit_file.tmp" && mv -f "$exit_file.tmp" "$exit_file"
+printf '%-3s\\n' "$code" 1<> "$exit_file.tmp" && mv -f "$exit_file.tmp" "$exit_file"
 exit "$code"
 `;
 
-/** A container's process, whether spawned by this agent or found after a restart. */
-export type ContainerProcess = {
-  readonly identity: ProcessIdentity;
-  /** 0–255, 128 + signal, or undefined when nobody saw the exit code. Never rejects. */
-  readonly exited: Promise<number | undefined>;
-};
-
-export type LaunchRequest = {
-  readonly containerId: ContainerId;
-  readonly script: string;
-  readonly workDirectory: string;
-  readonly stdout: string;
-  readonly stderr: string;
-  /** `cgroup.procs` files to enter before the container's command runs. */
-  readonly entrances: readonly string[];
-};
-
 type Adopted = {
+  readonly run: ContainerRun;
   readonly identity: ProcessIdentity;
   readonly resolve: (exitCode: number | undefined) => void;
 };
 
-export class ContainerLauncher {
+export class ContainerLauncher implements ContainerExecutor {
   readonly shell = existsSync("/bin/bash") ? "/bin/bash" : "/bin/sh";
-  readonly bootId = readBootId();
+  readonly #bootId: string;
   readonly #state: string;
   readonly #adopted = new Map<ContainerId, Adopted>();
   #watcher: FSWatcher | undefined;
   #poll: NodeJS.Timeout | undefined;
 
-  /** `stateDirectory` is where pid and exit code files lie. */
-  constructor(stateDirectory: string) {
+  /** `stateDirectory` is where pid and exit code files lie; `bootId` is the machine's present one. */
+  constructor(stateDirectory: string, bootId: string) {
     this.#state = stateDirectory;
+    this.#bootId = bootId;
   }
 
-  /** Rejects when the process cannot be spawned. */
   async launch(request: LaunchRequest): Promise<ContainerProcess> {
+    const { containerId, run } = request;
+    const exitFile = this.#file(request, "exitcode");
+    writeFileSync(`${exitFile}.tmp`, EXIT_CODE_PLACE, { mode: 0o600 });
     const stdout = openLog(request.stdout);
     const stderr = openLog(request.stderr);
     try {
@@ -103,8 +101,8 @@ export class ContainerLauncher {
           "-c",
           SUPERVISOR,
           "selvedge-container",
-          this.#file(request.containerId, "pid"),
-          this.#file(request.containerId, "exitcode"),
+          this.#file(request, "pid"),
+          exitFile,
           this.shell,
           request.script,
           ...request.entrances,
@@ -120,68 +118,90 @@ export class ContainerLauncher {
       const pid = await spawned(child);
       child.unref();
       const startTicks = readStat(pid)?.startTicks ?? 0;
-      return { identity: { pid, startTicks, bootId: this.bootId }, exited };
+      const identity = { pid, startTicks, bootId: this.#bootId };
+      return { run: { containerId, run }, identity, exited };
     } finally {
       closeSync(stdout);
       closeSync(stderr);
     }
   }
 
-  /**
-   * Finds the process of a container after a restart of the agent. An exit code when it has ended,
-   * undefined when nothing is left of it; a launch that has not happened yet never will.
-   */
-  adopt(containerId: ContainerId, bootId: string): ContainerProcess | number | undefined {
-    if (bootId !== this.bootId) return this.exitCodeOf(containerId);
-    const identity = this.#claimed(containerId);
+  async adopt(run: ContainerRun, bootId: string): Promise<ContainerProcess | number | undefined> {
+    if (bootId !== this.#bootId) return this.exitCodeOf(run);
+    const identity = this.#claimed(run);
     if (!identity) return undefined;
-    if (this.exitCodeOf(containerId) !== undefined || !isAlive(identity)) {
-      this.killTree(identity);
-      return this.exitCodeOf(containerId);
+    if (this.exitCodeOf(run) !== undefined || !isAlive(identity)) {
+      this.#killTree(identity);
+      return this.exitCodeOf(run);
     }
     const exited = new Promise<number | undefined>((resolve) => {
-      this.#adopted.set(containerId, { identity, resolve });
+      this.#adopted.set(run.containerId, { run, identity, resolve });
     });
     this.#watchAdopted();
-    return { identity, exited };
+    return { run, identity, exited };
   }
 
   /** Who claimed the pid file. If nobody did, it is claimed here, so that nobody will. */
-  #claimed(containerId: ContainerId): ProcessIdentity | undefined {
-    const path = this.#file(containerId, "pid");
+  #claimed(run: ContainerRun): ProcessIdentity | undefined {
+    const path = this.#file(run, "pid");
     try {
       writeFileSync(path, "given up\n", { flag: "wx", mode: 0o600 });
       return undefined;
     } catch (error) {
       if (codeOf(error) !== "EEXIST") throw error;
     }
-    const stat = parseStat(readFileSync(path, "utf8"));
-    return stat && { pid: stat.pid, startTicks: stat.startTicks, bootId: this.bootId };
+    return this.#identityIn(path);
   }
 
-  /** The exit code that the supervising shell has left; undefined as long as there is none. */
-  exitCodeOf(containerId: ContainerId): number | undefined {
+  #identityIn(path: string): ProcessIdentity | undefined {
+    const stat = parseStat(readFileSync(path, "utf8"));
+    return stat && { pid: stat.pid, startTicks: stat.startTicks, bootId: this.#bootId };
+  }
+
+  /** The exit code that the supervising shell has left. */
+  exitCodeOf(run: ContainerRun): number | undefined {
     try {
-      const code = Number.parseInt(readFileSync(this.#file(containerId, "exitcode"), "utf8"), 10);
+      const code = Number.parseInt(readFileSync(this.#file(run, "exitcode"), "utf8"), 10);
       return Number.isNaN(code) ? undefined : code;
     } catch {
       return undefined;
     }
   }
 
-  /** To the whole process group; nothing happens when it is gone. */
-  signal(identity: ProcessIdentity, signal: "SIGTERM" | "SIGKILL"): void {
+  /** To the whole process group. */
+  signal({ identity }: ContainerProcess, signal: ContainerSignal): void {
     if (!isRecycled(identity)) send(-identity.pid, signal);
   }
 
   /** SIGKILL to whatever is left of the group, the session, and their descendants. */
-  killTree(identity: ProcessIdentity): void {
+  kill({ identity }: ContainerProcess): void {
+    this.#killTree(identity);
+  }
+
+  #killTree(identity: ProcessIdentity): void {
     if (isRecycled(identity)) return;
     const tree = processTree(identity, readProcesses());
     send(-identity.pid, "SIGKILL");
     for (const { pid } of tree) send(pid, "SIGKILL");
     // A killed supervising shell leaves no file, so an adopted one's end is looked for.
     if (this.#adopted.size) setTimeout(() => this.#checkAdopted(), KILL_SETTLE_MS).unref();
+  }
+
+  async forget(containerId: ContainerId): Promise<void> {
+    for (const name of this.#filesOf(containerId)) {
+      await rm(join(this.#state, name), { force: true });
+    }
+  }
+
+  endUnknown(known: ReadonlySet<ContainerId>): void {
+    for (const name of readdirSync(this.#state)) {
+      const [containerId = "", ...extensions] = name.split(".");
+      if (known.has(containerId) || extensions.at(-1) !== "pid") continue;
+      const identity = this.#identityIn(join(this.#state, name));
+      if (identity && isAlive(identity)) this.#killTree(identity);
+      for (const file of this.#filesOf(containerId))
+        rmSync(join(this.#state, file), { force: true });
+    }
   }
 
   /** Stops watching; the processes go on. */
@@ -197,9 +217,9 @@ export class ContainerLauncher {
   }
 
   #checkAdopted(): void {
-    for (const [containerId, { identity, resolve }] of this.#adopted) {
+    for (const [containerId, { run, identity, resolve }] of this.#adopted) {
       const wasAlive = isAlive(identity);
-      const exitCode = this.exitCodeOf(containerId);
+      const exitCode = this.exitCodeOf(run);
       if (exitCode === undefined && wasAlive) continue;
       this.#adopted.delete(containerId);
       resolve(exitCode);
@@ -213,8 +233,16 @@ export class ContainerLauncher {
     this.#poll = undefined;
   }
 
-  #file(containerId: ContainerId, extension: "pid" | "exitcode"): string {
-    return join(this.#state, `${containerId}.${extension}`);
+  #file({ containerId, run }: ContainerRun, extension: "pid" | "exitcode"): string {
+    const name = run === 1 ? containerId : `${containerId}.${run}`;
+    return join(this.#state, `${name}.${extension}`);
+  }
+
+  #filesOf(containerId: ContainerId): string[] {
+    return readdirSync(this.#state).filter(
+      (name) =>
+        name.startsWith(`${containerId}.`) && /\.(?:pid|exitcode|exitcode\.tmp)$/.test(name),
+    );
   }
 }
 
@@ -238,7 +266,7 @@ function spawned(child: ChildProcess): Promise<number> {
   });
 }
 
-function send(pid: number, signal: "SIGTERM" | "SIGKILL"): void {
+function send(pid: number, signal: ContainerSignal): void {
   try {
     process.kill(pid, signal);
   } catch (error) {

@@ -8,7 +8,11 @@
  */
 import { type ContainerLaunchContext, EXIT } from "../shared/container.ts";
 import type { ContainerId } from "../shared/ids.ts";
-import type { DesiredContainer, TrackerMessage } from "../shared/protocol/resource-tracker.ts";
+import type {
+  DesiredContainer,
+  ReInitialization,
+  TrackerMessage,
+} from "../shared/protocol/resource-tracker.ts";
 
 /**
  * Where a container stands on its node. NEW: being launched. STOPPING: signalled, not yet gone.
@@ -23,6 +27,14 @@ export type DesiredSet = {
   readonly connection: number;
   readonly generation: number;
   readonly entries: ReadonlyMap<ContainerId, DesiredContainer>;
+};
+
+/** What changed of a container's entry after its start. */
+export type ContainerUpdate = {
+  readonly revision: number;
+  readonly token?: string;
+  readonly launch?: ContainerLaunchContext;
+  readonly reInitialization?: ReInitialization;
 };
 
 export type Action =
@@ -46,6 +58,8 @@ export type Action =
       readonly exitStatus: number;
       readonly diagnostics: string;
     }
+  /** It runs, and is to be resized or replaced in place. */
+  | ({ readonly type: "UPDATE"; readonly containerId: ContainerId } & ContainerUpdate)
   /** The tracker asks for a container it has acknowledged before: say its last status again. */
   | { readonly type: "REPORT_AGAIN"; readonly containerId: ContainerId };
 
@@ -100,16 +114,19 @@ export function takeAcknowledged(
 
 /**
  * Compares what shall be with what is. Before the first `registered` (held undefined) nothing is
- * known about what is wanted, so nothing is done.
+ * known about what is wanted, so nothing is done. `revisions`: the latest update of each container
+ * that was begun, 0 when left out.
  */
 export function reconcile(
   held: DesiredSet | undefined,
   actual: ReadonlyMap<ContainerId, ContainerPhase>,
+  revisions: ReadonlyMap<ContainerId, number> = new Map(),
 ): Action[] {
   if (!held) return [];
   const actions: Action[] = [];
   for (const entry of held.entries.values()) {
-    const action = actionFor(entry, actual.get(entry.containerId));
+    const { containerId } = entry;
+    const action = actionFor(entry, actual.get(containerId), revisions.get(containerId) ?? 0);
     if (action) actions.push(action);
   }
   for (const [containerId, phase] of actual) {
@@ -124,7 +141,11 @@ export function reconcile(
   return actions;
 }
 
-function actionFor(entry: DesiredContainer, phase: ContainerPhase | undefined): Action | undefined {
+function actionFor(
+  entry: DesiredContainer,
+  phase: ContainerPhase | undefined,
+  revision: number,
+): Action | undefined {
   const { containerId } = entry;
   if (phase === "FORGOTTEN") return { type: "REPORT_AGAIN", containerId };
   if (entry.state === "STOP") {
@@ -133,6 +154,7 @@ function actionFor(entry: DesiredContainer, phase: ContainerPhase | undefined): 
     if (phase === "STOPPING" || phase === "COMPLETE") return undefined;
     return { type: "STOP", containerId, exitStatus, diagnostics };
   }
+  if (phase === "RUNNING" && (entry.revision ?? 0) > revision) return updateOf(entry);
   if (phase !== undefined) return undefined;
   if (entry.token !== undefined && entry.launch !== undefined) {
     return { type: "START", containerId, token: entry.token, launch: entry.launch };
@@ -145,10 +167,23 @@ function actionFor(entry: DesiredContainer, phase: ContainerPhase | undefined): 
   };
 }
 
+function updateOf(entry: Extract<DesiredContainer, { state: "RUN" }>): Action {
+  const { containerId, revision = 0, token, launch, reInitialization } = entry;
+  return {
+    type: "UPDATE",
+    containerId,
+    revision,
+    ...(token === undefined ? {} : { token }),
+    ...(launch === undefined ? {} : { launch }),
+    ...(reInitialization === undefined ? {} : { reInitialization }),
+  };
+}
+
 const PHASE_AFTER = {
   START: "NEW",
   STOP: "STOPPING",
   COMPLETE: "COMPLETE",
+  UPDATE: "RUNNING",
   REPORT_AGAIN: "COMPLETE",
 } as const satisfies Record<Action["type"], ContainerPhase>;
 

@@ -4,7 +4,7 @@
  */
 import type { ContainerLaunchContext, ReadinessCheck } from "../shared/container.ts";
 import { fail, ok, type Reply } from "../shared/errors.ts";
-import type { ContainerId, NodeId } from "../shared/ids.ts";
+import { applicationOfContainer, type ContainerId, type NodeId } from "../shared/ids.ts";
 
 /** Where and as whom a container runs. */
 export type ContainerPlace = {
@@ -15,8 +15,16 @@ export type ContainerPlace = {
   readonly user: string;
   readonly ips: readonly string[];
   readonly workDirectory: string;
-  readonly logDirectory: string;
-  readonly localDirectory: string;
+  /** The first is where stdout and stderr go: LOG_DIR, `<LOG_DIR>`. */
+  readonly logDirectories: readonly [string, ...string[]];
+  readonly localDirectories: readonly string[];
+  readonly userDirectories: readonly string[];
+  /** TCP port of the NodeManager's own web service; 0 when it has none. */
+  readonly nodeHttpPort: number;
+  /** The credentials file, if there is one. */
+  readonly credentialsFile?: string;
+  /** What the node's services and devices add; the launch context cannot change it. */
+  readonly agentVariables: Readonly<Record<string, string>>;
   readonly ports: Readonly<Record<string, number>>;
   /** The agent's environment, of which only the whitelist is passed on. */
   readonly agentEnvironment: Readonly<Record<string, string | undefined>>;
@@ -29,8 +37,9 @@ export type ResolvedLaunch = {
   readonly readinessCheck: ReadinessCheck;
 };
 
-/** `yarn.nodemanager.env-whitelist`. */
-const WHITELIST = /^(?:PATH|LANG|TZ|JAVA_HOME|HADOOP_[A-Z0-9_]+)$/;
+/** `yarn.nodemanager.env-whitelist`, and `…admin-env`. What names the agent's own secrets is not passed. */
+const WHITELIST =
+  /^(?:PATH|LANG|TZ|JAVA_HOME|MALLOC_ARENA_MAX|CLASSPATH_PREPEND_DISTCACHE|HADOOP_(?!TOKEN_FILE_LOCATION$)[A-Z0-9_]+)$/;
 const VARIABLE_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /** Fails with INVALID_ARGUMENT when a variable has a name that no shell can export. */
@@ -80,17 +89,24 @@ function frameworkEnvironment(
     CONTAINER_ID: place.containerId,
     NM_HOST: place.nodeId.slice(0, portStart),
     NM_PORT: place.nodeId.slice(portStart + 1),
-    LOCAL_DIRS: place.localDirectory,
-    LOG_DIRS: place.logDirectory,
-    LOG_DIR: place.logDirectory,
+    NM_HTTP_PORT: String(place.nodeHttpPort),
+    LOCAL_DIRS: place.localDirectories.join(","),
+    LOCAL_USER_DIRS: place.userDirectories.join(","),
+    LOG_DIRS: place.logDirectories.join(","),
+    LOG_DIR: place.logDirectories[0],
+    APPLICATION_WEB_PROXY_BASE: `/proxy/${applicationOfContainer(place.containerId)}`,
     WORK_DIR: place.workDirectory,
     USER: place.user,
     LOGNAME: place.user,
     HOME: place.workDirectory,
     PWD: place.workDirectory,
+    ...place.agentVariables,
     SELVEDGE_REGISTRY_URL: place.clusterUrl,
     ...(registry ? { SELVEDGE_REGISTRY_PATH: registry.path } : {}),
   };
+  if (place.credentialsFile !== undefined) {
+    environment["HADOOP_TOKEN_FILE_LOCATION"] = place.credentialsFile;
+  }
   for (const [name, port] of Object.entries(place.ports)) {
     environment[portVariable(name)] = String(port);
   }
@@ -121,7 +137,7 @@ function substitute(
       Object.hasOwn(place.ports, name) ? String(place.ports[name]) : whole,
     )
     .replaceAll(`\${THIS_HOST}`, () => place.ips[0] ?? "127.0.0.1")
-    .replaceAll("<LOG_DIR>", () => place.logDirectory)
+    .replaceAll("<LOG_DIR>", () => place.logDirectories[0])
     .replace(/\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}/g, (whole, name) =>
       Object.hasOwn(environment, name) ? (environment[name] ?? whole) : whole,
     );
@@ -132,7 +148,14 @@ export function launchScript(shell: string, launch: ResolvedLaunch): string {
   const exports = Object.entries(launch.environment).map(
     ([name, value]) => `export ${name}=${quote(value)}`,
   );
-  return [`#!${shell}`, ...exports, `exec ${shell} -c ${quote(launch.command)}`, ""].join("\n");
+  // The shell is replaced by the command, which keeps its pid.
+  return [
+    `#!${shell}`,
+    ...exports,
+    "export JVM_PID=$$",
+    `exec ${shell} -c ${quote(launch.command)}`,
+    "",
+  ].join("\n");
 }
 
 function quote(text: string): string {

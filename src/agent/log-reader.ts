@@ -5,10 +5,10 @@
  */
 import { constants, watch } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
-import { join } from "node:path";
 import { type ContainerId, isContainerId } from "../shared/ids.ts";
 import { LIMITS } from "../shared/limits.ts";
 import type { LogChunk, TrackerMessage } from "../shared/protocol/resource-tracker.ts";
+import { isContinuation, wholeCharacters } from "../shared/utf8.ts";
 import { type AgentHome, isPathElement } from "./agent-home.ts";
 
 export type ReadLogMessage = Extract<TrackerMessage, { type: "read-log" }>;
@@ -30,7 +30,7 @@ export async function readLog(
   const { requestId, containerId, file: name } = request;
   const nothing: LogChunk = { type: "log", requestId, data: null, nextOffset: 0, end: true };
   if (!isContainerId(containerId) || !isPathElement(name)) return nothing;
-  const path = join(home.logDirectory(containerId), name);
+  const path = home.logFile(containerId, name);
   let file: FileHandle | undefined;
   try {
     file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
@@ -69,25 +69,12 @@ async function readPiece(file: FileHandle, offset: number, lengthMax: number, co
   const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, offset);
   const { size } = await file.stat();
   const isLast = complete && offset + bytesRead >= size;
-  const used = isLast ? bytesRead : characterBoundary(buffer, bytesRead);
+  const used = isLast ? bytesRead : wholeCharacters(buffer, bytesRead);
   return {
     data: buffer.toString("utf8", 0, used),
     nextOffset: offset + used,
     end: isLast,
   };
-}
-
-/** The largest length that does not end within a character; bytes that are no UTF-8 all count. */
-function characterBoundary(buffer: Buffer, length: number): number {
-  let start = length - 1;
-  while (start > 0 && length - start < 4 && isContinuation(buffer[start])) start--;
-  const first = buffer[start] ?? 0;
-  const needed = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 1;
-  return start >= 0 && needed > length - start ? start : length;
-}
-
-function isContinuation(byte: number | undefined): boolean {
-  return byte !== undefined && (byte & 0xc0) === 0x80;
 }
 
 /** Resolves when the file is longer than `offset`, the container is complete, or time is up. */

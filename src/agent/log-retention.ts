@@ -16,16 +16,18 @@ export async function sweepLogs(
   nowMs: number,
   retentionMs: number,
 ): Promise<void> {
-  for (const applicationId of await readdir(home.logs)) {
-    const application = join(home.logs, applicationId);
-    for (const containerId of await readdir(application)) {
-      const directory = join(application, containerId);
-      if (isKnown(containerId)) continue;
-      if (nowMs - (await lastWrittenMs(directory)) < retentionMs) continue;
-      await rm(directory, { recursive: true, force: true });
+  for (const logs of home.logDirectories) {
+    for (const applicationId of await readdir(logs)) {
+      const application = join(logs, applicationId);
+      for (const containerId of await readdir(application)) {
+        const directory = join(application, containerId);
+        if (isKnown(containerId)) continue;
+        if (nowMs - (await lastWrittenMs(directory)) < retentionMs) continue;
+        await rm(directory, { recursive: true, force: true });
+      }
+      // Fails, rightly, as long as another container's logs are inside.
+      await rmdir(application).catch(() => undefined);
     }
-    // Fails, rightly, as long as another container's logs are inside.
-    await rmdir(application).catch(() => undefined);
   }
 }
 

@@ -3,22 +3,43 @@
  * calls it (`selvedge node start`) decides when to close it. Stopping the agent leaves its
  * containers running unless it is told otherwise.
  */
+import { join } from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
 import { EXIT } from "../shared/container.ts";
 import type { Failure, Reply } from "../shared/errors.ts";
 import { isNodeId, type NodeId } from "../shared/ids.ts";
 import type { NodeFacts } from "../shared/node.ts";
+import type { NodeQuery } from "../shared/protocol/node-query.ts";
 import type { Resource } from "../shared/resource.ts";
-import { type AgentHome, agentHome, openHome } from "./agent-home.ts";
+import { AgentHome, openHome } from "./agent-home.ts";
+import type { ApplicationService } from "./applications.ts";
 import { Cgroups } from "./cgroups.ts";
 import { ContainerLauncher } from "./container-launcher.ts";
-import { ContainersMonitor } from "./containers-monitor.ts";
+import type { ContainerExecutors } from "./container-runtime.ts";
+import { ContainersMonitor, type MonitorOptions } from "./containers-monitor.ts";
+import { DeviceService } from "./device-service.ts";
+import { discoverDevices } from "./devices.ts";
+import { NewerFormatError } from "./durable-files.ts";
+import { type ExecutorsOptions, openExecutors } from "./executors.ts";
 import { findCredential, joinCluster } from "./join.ts";
+import {
+  ResourceLocalizationService,
+  type ResourceLocalizationServiceOptions,
+} from "./localization/resource-localization-service.ts";
 import { createLog, type Log } from "./log.ts";
+import { type LogAggregationOptions, LogAggregationService } from "./log-aggregation.ts";
+import { LogUploader } from "./log-uploader.ts";
+import { type NodeConfiguration, parseNodeConfigurationText } from "./node-configuration.ts";
+import { startOptionsOf } from "./node-configuration-options.ts";
 import { NodeManager } from "./node-manager.ts";
 import { detectCapability, detectIps, hostOf } from "./node-resource.ts";
+import { NodeServices, type NodeServicesOptions } from "./node-services.ts";
 import { NodeStatusUpdater, type UpdaterTimings } from "./node-status-updater.ts";
+import type { OsUsers } from "./os-users.ts";
+import { packageFetcher } from "./package-fetcher.ts";
 import { PortAllocator } from "./port-allocator.ts";
+import { readBootId } from "./process-table.ts";
+import { useProxies } from "./proxy.ts";
 import { StateStore } from "./state-store.ts";
 import { TokenVerifier } from "./token-verifier.ts";
 
@@ -41,18 +62,55 @@ export type StartNodeManagerOptions = {
   /** False: no control groups; memory is watched instead. */
   readonly cgroups?: boolean;
   readonly stopContainersOnExit?: boolean;
+  /** `yarn.nodemanager.local-dirs` and `…log-dirs`; directories of the home when left out. */
+  readonly localDirectories?: readonly string[];
+  readonly logDirectories?: readonly string[];
+  readonly localization?: Pick<
+    ResourceLocalizationServiceOptions,
+    "limits" | "allowances" | "fetchPackage" | "readerGroup"
+  >;
+  /** Where containers run beside processes of the node. */
+  readonly executors?: Omit<ContainerExecutors, "process">;
+  /** As whom containers run, with which limits, in which images; left out: as the agent, in none. */
+  readonly confinement?: Pick<ExecutorsOptions, "users" | "rlimits" | "docker">;
+  /** Says which GPUs and other devices the machine has; without it NVIDIA's are looked for. */
+  readonly deviceScript?: string;
+  /** Auxiliary services, log aggregation and the like, beside the node's own. */
+  readonly applicationServices?: readonly ApplicationService[];
+  readonly logAggregation?: Pick<LogAggregationOptions, "rollIntervalMs">;
+  /** Limits of the disks, and the operator's scripts. */
+  readonly health?: NodeServicesOptions["health"];
+  readonly auxiliaryServices?: NodeServicesOptions["auxiliaryServices"];
+  /** The NodeManager's REST on a port of the machine; none when left out. */
+  readonly web?: NodeServicesOptions["web"];
+  /** Answers what is asked of the node, such as `GET /ws/v1/node/info`, instead of its REST. */
+  readonly onQuery?: (query: NodeQuery) => Promise<Reply<unknown>>;
+  /** TCP port of the NodeManager's own web service; 0 when it has none. */
+  readonly httpPort?: number;
+  /** Tells the machine's present start from earlier ones; asked of the kernel when left out. */
+  readonly bootId?: string;
   /** How long logs are kept after a container is forgotten (3 h). */
   readonly logRetentionMs?: number;
   readonly log?: Log;
   /** How often memory is looked at where no control group limits it (3 s). */
   readonly monitorIntervalMs?: number;
+  readonly monitor?: Partial<MonitorOptions>;
   readonly timings?: UpdaterTimings;
+  /** What is given besides it wins. */
+  readonly configuration?: NodeConfiguration;
 };
+
+/** For the command, which loads the agent only through this file. */
+export { type NodeConfiguration, parseNodeConfigurationText };
 
 export type RunningNodeManager = {
   readonly nodeId: NodeId;
-  /** Stops the agent; its containers run on unless `stopContainersOnExit`. May be called twice. */
-  close(): Promise<void>;
+  /**
+   * Stops the agent; its containers run on unless `stopContainersOnExit`. With `drainTimeoutMs`,
+   * nothing new is taken, and the agent goes when all containers have ended, or when the time is
+   * over. May be called twice.
+   */
+  close(more?: { readonly drainTimeoutMs?: number }): Promise<void>;
   /** Resolves when the agent has ended, with the tracker's reason when it ordered that. */
   readonly closed: Promise<string | undefined>;
 };
@@ -69,8 +127,12 @@ export class NodeManagerError extends Error {
 
 /** Resolves as soon as the agent runs, connected or not. Rejects with a NodeManagerError. */
 export async function startNodeManager(
-  options: StartNodeManagerOptions,
+  given: StartNodeManagerOptions,
 ): Promise<RunningNodeManager> {
+  useProxies(process.env);
+  const configured =
+    given.configuration && (await startOptionsOf(given.configuration, process.env));
+  const options = { ...(configured && unwrap(configured)), ...given };
   if (!isNodeId(options.nodeId)) {
     const message = `"${options.nodeId}" is no node id`;
     const hint = "write host:port, such as worker1.example.com:8041";
@@ -81,7 +143,10 @@ export async function startNodeManager(
     const hint = "write it with its scheme, such as https://selvedge.example.com";
     throw new NodeManagerError({ code: "INVALID_ARGUMENT", message, hint });
   }
-  const home = agentHome(options.home);
+  const home = new AgentHome(options.home, {
+    local: options.localDirectories,
+    logs: options.logDirectories,
+  });
   const unlock = unwrap(openHome(home));
   try {
     return await start({ ...options, url: options.url.replace(/\/+$/, "") }, home, unlock);
@@ -100,9 +165,61 @@ async function start(
   const log = options.log ?? createLog();
   const credential = await obtainCredential(options, home);
   const cgroups = options.cgroups === false ? undefined : Cgroups.detect(nodeId);
-  const facts = nodeFacts(options);
+  const devices = await DeviceService.open({
+    devices: unwrap(await discoverDevices(options.deviceScript)),
+    directory: join(home.state, "devices"),
+    resourceOf: (containerId) =>
+      nodeManager.containers.find((container) => container.containerId === containerId)?.record
+        .resource,
+    log,
+  });
+  const facts = nodeFacts(options, devices.counts);
+  const bootId = options.bootId ?? readBootId();
+  const confined =
+    options.confinement &&
+    unwrap(
+      await openExecutors({
+        ...options.confinement,
+        ...{ nodeId, home, bootId, log },
+        devicesOf: (containerId) => devices.pathsOf(containerId),
+      }),
+    );
+  let presentCredential = credential;
+  const localization = new ResourceLocalizationService({
+    readerGroup: confined?.users && groupOf(confined.users),
+    fetchPackage: packageFetcher(url, () => presentCredential),
+    ...options.localization,
+    localDirectories: home.localDirectories,
+    log,
+    nowMs: Date.now,
+  });
+  const logAggregation = new LogAggregationService({
+    ...options.logAggregation,
+    home: home.directory,
+    uploader: new LogUploader(url, () => presentCredential),
+    log,
+    nowMs: Date.now,
+  });
+  const monitor = new ContainersMonitor(log, {
+    ...options.monitor,
+    ...(options.monitorIntervalMs === undefined ? {} : { intervalMs: options.monitorIntervalMs }),
+  });
+  const nodeServices: NodeServices = new NodeServices({
+    ...{ facts, home, monitor, log },
+    ...{ health: options.health, auxiliaryServices: options.auxiliaryServices, web: options.web },
+    node: () => nodeManager,
+    healthChanged: (health) => nodeManager.setHealth(health),
+  });
   const nodeManager = new NodeManager({
     facts,
+    applicationServices: [
+      devices,
+      ...nodeServices.applicationServices,
+      ...(options.applicationServices ?? []),
+      logAggregation,
+    ],
+    areLogsNeeded: (containerId) => logAggregation.isPending(containerId),
+    onQuery: options.onQuery ?? ((query) => nodeServices.answer(query)),
     services: {
       nodeId,
       clusterUrl: url,
@@ -111,8 +228,15 @@ async function start(
       home,
       store: new StateStore(home.state, log),
       verifier: new TokenVerifier(nodeId, Date.now),
-      launcher: new ContainerLauncher(home.state),
-      monitor: new ContainersMonitor(options.monitorIntervalMs),
+      executors: {
+        ...(confined?.executors ?? { process: new ContainerLauncher(home.state, bootId) }),
+        ...options.executors,
+      },
+      localization,
+      bootId,
+      httpPort: options.httpPort ?? options.web?.port ?? 0,
+      monitor,
+      metaData: () => nodeServices.metaData(),
       ports: new PortAllocator(),
       cgroups,
       log,
@@ -138,6 +262,7 @@ async function start(
         if (joinToken === undefined) return undefined;
         const joined = await joinCluster(home, url, nodeId, joinToken);
         joinToken = undefined;
+        if (joined.ok) presentCredential = joined.value.credential;
         return joined.ok ? joined.value.credential : undefined;
       },
     },
@@ -147,23 +272,36 @@ async function start(
 
   let closing: Promise<void> | undefined;
   const { promise: closed, resolve: resolveClosed } = Promise.withResolvers<string | undefined>();
-  const end = async () => {
+  const end = async (drainTimeoutMs: number | undefined) => {
+    if (drainTimeoutMs !== undefined) {
+      const isEmpty = await nodeManager.drain(drainTimeoutMs);
+      log({ event: "agent.drained", outcome: isEmpty ? "ok" : "time is over", nodeId });
+    }
     if (options.stopContainersOnExit) {
       const diagnostics = `Container killed: the agent of node ${nodeId} was stopped.`;
       await nodeManager.stopContainers(EXIT.ABORTED, diagnostics);
     }
     await updater.close(options.stopContainersOnExit ? { type: "unregister" } : undefined);
     await nodeManager.close();
+    await nodeServices.close();
+    await logAggregation.close();
     cgroups?.close();
     unlock();
     log({ event: "agent.stopped", outcome: "ok", nodeId });
   };
-  const close = (reason?: string) => {
-    closing ??= end().then(() => resolveClosed(reason));
+  const close = (reason?: string, drainTimeoutMs?: number) => {
+    closing ??= end(drainTimeoutMs).then(() => resolveClosed(reason));
     return closing;
   };
 
-  await nodeManager.recover();
+  try {
+    unwrap(await nodeServices.start());
+    await recover(nodeManager);
+  } catch (error) {
+    await nodeServices.close();
+    throw error;
+  }
+  await logAggregation.start();
   updater.start();
   log({
     event: "agent.started",
@@ -174,7 +312,18 @@ async function start(
     vcores: facts.capability.vcores,
     cgroups: cgroups?.description ?? "none",
   });
-  return { nodeId, close: () => close(), closed };
+  return { nodeId, close: (more) => close(undefined, more?.drainTimeoutMs), closed };
+}
+
+async function recover(nodeManager: NodeManager): Promise<void> {
+  try {
+    await nodeManager.recover();
+  } catch (error) {
+    if (!(error instanceof NewerFormatError)) throw error;
+    const { message } = error;
+    const hint = "run that agent again, or a later one";
+    throw new NodeManagerError({ code: "FAILED_PRECONDITION", message, hint });
+  }
 }
 
 async function obtainCredential(
@@ -194,12 +343,25 @@ async function obtainCredential(
   });
 }
 
-function nodeFacts(options: StartNodeManagerOptions): NodeFacts {
+/** Resources are readable by the user's own group, where containers run as their users. */
+function groupOf(users: OsUsers): (user: string) => number | undefined {
+  return (user) => {
+    const found = users.resolve(user);
+    return found.ok ? found.value.gid : undefined;
+  };
+}
+
+function nodeFacts(
+  options: StartNodeManagerOptions,
+  devices: Readonly<Record<string, number>>,
+): NodeFacts {
+  const capability = options.capability ?? detectCapability();
+  const extra = { ...devices, ...capability.extra };
   return {
     nodeId: options.nodeId,
     host: hostOf(options.nodeId),
     rack: options.rack ?? "/default-rack",
-    capability: options.capability ?? detectCapability(),
+    capability: Object.keys(extra).length > 0 ? { ...capability, extra } : capability,
     labels: [...(options.labels ?? [])],
     attributes: { ...options.attributes },
     agentVersion: packageJson.version,

@@ -2,7 +2,7 @@
  * Reads /proc: who is alive, who belongs to which session, how much memory a tree uses. A process
  * is identified by pid, start time and boot, so that a recycled pid is never mistaken for ours.
  */
-import { readdirSync, readFileSync } from "node:fs";
+import { closeSync, openSync, readdirSync, readFileSync, readSync } from "node:fs";
 
 /** The leader of a container's session; its pid is also the process group and session id. */
 export type ProcessIdentity = {
@@ -20,7 +20,14 @@ export type ProcessStat = {
   readonly groupId: number;
   readonly sessionId: number;
   readonly startTicks: number;
+  /** Clock ticks that it has spent on a processor, in user and in system mode. */
+  readonly cpuTicks: number;
+  readonly virtualBytes: number;
+  readonly residentPages: number;
 };
+
+const AT_PAGESZ = 6;
+const AT_CLKTCK = 17;
 
 /** Changes with every start of the machine. */
 export function readBootId(): string {
@@ -41,6 +48,9 @@ export function parseStat(text: string): ProcessStat | undefined {
     groupId: Number(fields[2]),
     sessionId: Number(fields[3]),
     startTicks: Number(fields[19]),
+    cpuTicks: Number(fields[11]) + Number(fields[12]),
+    virtualBytes: Number(fields[20] ?? 0),
+    residentPages: Number(fields[21] ?? 0),
   };
 }
 
@@ -65,14 +75,30 @@ export function isRecycled(identity: ProcessIdentity): boolean {
   return stat !== undefined && stat.startTicks !== identity.startTicks;
 }
 
+/** All processes of the machine but zombies. */
 export function readProcesses(): ProcessStat[] {
   const processes: ProcessStat[] = [];
+  // One buffer and three system calls for each: a node has thousands of processes.
+  const buffer = Buffer.allocUnsafe(4_096);
   for (const name of readdirSync("/proc")) {
     if (!/^\d+$/.test(name)) continue;
-    const stat = readStat(Number(name));
+    const stat = parseStat(readInto(buffer, `/proc/${name}/stat`));
     if (stat && stat.state !== "Z" && stat.state !== "X") processes.push(stat);
   }
   return processes;
+}
+
+/** Empty when the process is gone. */
+function readInto(buffer: Buffer, path: string): string {
+  let file: number | undefined;
+  try {
+    file = openSync(path, "r");
+    return buffer.toString("utf8", 0, readSync(file, buffer, 0, buffer.length, 0));
+  } catch {
+    return "";
+  } finally {
+    if (file !== undefined) closeSync(file);
+  }
 }
 
 /** Members of the leader's session, and their descendants in sessions of their own. */
@@ -94,12 +120,18 @@ export function processTree(
   return processes.filter(({ pid }) => members.has(pid));
 }
 
-/** Resident memory of one process in bytes; 0 when it is gone. */
-export function readResidentBytes(pid: number): number {
-  try {
-    const match = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"));
-    return match ? Number(match[1]) * 1024 : 0;
-  } catch {
-    return 0;
+/** What the kernel counts in, from the agent's own auxiliary vector (getauxval(3)). */
+export function readMachineUnits(): {
+  readonly pageBytes: number;
+  readonly ticksPerSecond: number;
+} {
+  const units = { pageBytes: 4_096, ticksPerSecond: 100 };
+  const vector = readFileSync("/proc/self/auxv");
+  for (let at = 0; at + 16 <= vector.length; at += 16) {
+    const key = Number(vector.readBigUInt64LE(at));
+    const value = Number(vector.readBigUInt64LE(at + 8));
+    if (key === AT_PAGESZ) units.pageBytes = value;
+    if (key === AT_CLKTCK) units.ticksPerSecond = value;
   }
+  return units;
 }

@@ -1,15 +1,26 @@
 /**
- * The NodeManager's state store: one small JSON file for each container, so that a restarted agent
- * finds its containers again. A record is on the disk before the process is spawned, before it is
- * signalled by order, and before its end is reported. Tokens, commands and environments are
- * not stored.
+ * NMStateStoreService: what a restarted agent needs to find its containers and applications again.
+ *
+ *   {state}/{containerId}.json               the container's record
+ *   {state}/{containerId}.launch-{version}   its launch contexts (0600), until it has ended
+ *   {state}/applications/{applicationId}.json
+ *
+ * A record is on the disk before a process is spawned, before it is signalled by order, and before
+ * its end is reported. Exit codes are written by the supervising shell (container-launcher.ts) and
+ * not synced: they survive the agent, and a machine that goes down takes its containers with it.
+ * Tokens are not stored.
  */
-import { open, readdir, readFile, rename, rm } from "node:fs/promises";
+import { mkdirSync } from "node:fs";
+import { readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
-import { containerStatusSchema } from "../shared/container.ts";
+import { type ContainerLaunchContext, containerStatusSchema } from "../shared/container.ts";
 import type { ContainerId } from "../shared/ids.ts";
+import { DurableFiles, NewerFormatError } from "./durable-files.ts";
 import type { Log } from "./log.ts";
+
+/** Raised when an older agent would misread a record. */
+const FORMAT = 2;
 
 const readinessCheckSchema = z.object({
   type: z.enum(["DEFAULT", "HTTP", "PORT"]),
@@ -29,98 +40,170 @@ const cgroupSchema = z.object({
 });
 export type ContainerCgroup = z.infer<typeof cgroupSchema>;
 
+const retrySchema = z.object({
+  policy: z.enum(["NEVER_RETRY", "RETRY_ON_ALL_ERRORS", "RETRY_ON_SPECIFIC_ERROR_CODES"]),
+  errorCodes: z.array(z.number()).optional(),
+  maxRetries: z.number(),
+  retryIntervalMs: z.number(),
+  failuresValidityIntervalMs: z.number(),
+});
+
+/** What the agent keeps in mind of a launch context, as resolved for this container. */
+const launchFactsSchema = z.object({
+  version: z.number(),
+  sigkillDelayMs: z.number(),
+  readinessCheck: readinessCheckSchema.optional(),
+  retry: retrySchema.optional(),
+  runtime: z.enum(["process", "docker"]),
+  /** Paths of the localized resources, by link. */
+  localized: z.record(z.string(), z.string()),
+});
+export type LaunchFacts = Readonly<z.infer<typeof launchFactsSchema>>;
+
 const recordSchema = z.object({
+  format: z.literal(FORMAT),
   phase: z.enum(["NEW", "RUNNING", "STOPPING", "COMPLETE", "FORGOTTEN"]),
   status: containerStatusSchema,
   /** Empty when it never got as far as a work directory. */
   user: z.string(),
-  memoryMb: z.number(),
+  resource: z.object({
+    memoryMb: z.number(),
+    vcores: z.number(),
+    extra: z.record(z.string(), z.number()).optional(),
+  }),
+  /** Version of the ContainerToken that the resource is from. */
+  tokenVersion: z.number(),
   /** Epoch ms until when a doubled order must still be recognised. */
+  tokenExpiresMs: z.number(),
+  cgroup: cgroupSchema.optional(),
+  /** The boot in which it was launched. */
+  bootId: z.string(),
+  /** Absent in records of format 1: where they always lay. */
+  workDirectory: z.string().optional(),
+  logDirectories: z.array(z.string()).optional(),
+  /** Of the launch that may have happened last, from 1; 0 before the first. */
+  run: z.number(),
+  /** What it runs with, once it was prepared. */
+  launch: launchFactsSchema.optional(),
+  /** What replaces it as soon as the present process is gone. */
+  next: launchFactsSchema.optional(),
+  /** What is taken again when the launch is rolled back. */
+  previous: launchFactsSchema.optional(),
+  /** Epoch ms of the failures after which the node started it again. */
+  failures: z.array(z.number()),
+  /** The process has failed, and is started again at this time (epoch ms). */
+  relaunchAtMs: z.number().optional(),
+  /** The order to stop it, once there is one. */
+  stop: z.object({ exitStatus: z.number(), diagnostics: z.string() }).optional(),
+});
+export type ContainerRecord = Readonly<Omit<z.infer<typeof recordSchema>, "format">>;
+
+/** As agents up to 0.1 wrote them. */
+const format1Schema = z.object({
+  phase: recordSchema.shape.phase,
+  status: containerStatusSchema,
+  user: z.string(),
+  memoryMb: z.number(),
   tokenExpiresMs: z.number(),
   sigkillDelayMs: z.number(),
   readinessCheck: readinessCheckSchema.optional(),
   cgroup: cgroupSchema.optional(),
-  /** The boot in which it was launched. */
   bootId: z.string(),
-  /** The order to stop it, once there is one. */
-  stop: z.object({ exitStatus: z.number(), diagnostics: z.string() }).optional(),
+  stop: recordSchema.shape.stop,
 });
-export type ContainerRecord = Readonly<z.infer<typeof recordSchema>>;
+
+const applicationSchema = z.object({
+  applicationId: z.string(),
+  user: z.string(),
+  /** Ordered to finish. */
+  finishing: z.boolean(),
+});
+export type ApplicationRecord = Readonly<z.infer<typeof applicationSchema>>;
 
 export class StateStore {
   readonly #directory: string;
-  readonly #log: Log;
-  /** The last write of each container, so that two never overtake each other. */
-  readonly #tails = new Map<ContainerId, Promise<void>>();
+  readonly #records: DurableFiles<z.infer<typeof recordSchema>>;
+  /** By application id. */
+  readonly applications: DurableFiles<ApplicationRecord>;
 
   constructor(directory: string, log: Log) {
     this.#directory = directory;
-    this.#log = log;
+    this.#records = new DurableFiles(directory, parseRecord, log);
+    const applications = join(directory, "applications");
+    mkdirSync(applications, { recursive: true, mode: 0o700 });
+    this.applications = new DurableFiles(
+      applications,
+      (json) => applicationSchema.parse(json),
+      log,
+    );
   }
 
   /** Resolves when the record is on the disk; rejects when it cannot be written. */
   write(record: ContainerRecord): Promise<void> {
-    const { containerId } = record.status;
-    const path = join(this.#directory, `${containerId}.json`);
-    return this.#enqueue(containerId, async () => {
-      const file = await open(`${path}.tmp`, "w", 0o600);
-      try {
-        await file.writeFile(JSON.stringify(record));
-        await file.sync();
-      } finally {
-        await file.close();
-      }
-      await rename(`${path}.tmp`, path);
-    });
+    return this.#records.write(record.status.containerId, { format: FORMAT, ...record });
   }
 
-  /** Forgets everything about the container, its pid and exit code files included. */
+  /**
+   * Rejects with a NewerFormatError when a later agent wrote one: to go on without it would be to
+   * lose the container.
+   */
+  readAll(): Promise<ContainerRecord[]> {
+    return this.#records.readAll();
+  }
+
   remove(containerId: ContainerId): Promise<void> {
-    return this.#enqueue(containerId, async () => {
-      for (const extension of ["json", "pid", "exitcode"]) {
-        await rm(join(this.#directory, `${containerId}.${extension}`), { force: true });
-      }
-    });
+    return this.#records.remove(containerId);
   }
 
-  /** A file that cannot be understood is logged, set aside as `.corrupt`, and left out. */
-  async readAll(): Promise<ContainerRecord[]> {
-    const records: ContainerRecord[] = [];
+  /** Kept for as long as the process may have to be started with it again. */
+  async writeLaunch(containerId: ContainerId, launch: ContainerLaunchContext): Promise<void> {
+    const path = this.#launchPath(containerId, launch.version ?? 1);
+    await writeFile(path, JSON.stringify(launch), { mode: 0o600 });
+  }
+
+  /** Rejects when it is not there, as for a container of an older agent. */
+  async readLaunch(containerId: ContainerId, version: number): Promise<ContainerLaunchContext> {
+    return JSON.parse(await readFile(this.#launchPath(containerId, version), "utf8"));
+  }
+
+  /** Removes its launch contexts but those of the versions in `keep`. */
+  async removeLaunches(containerId: ContainerId, keep: readonly number[] = []): Promise<void> {
+    const prefix = `${containerId}.launch-`;
     for (const name of await readdir(this.#directory)) {
-      if (!name.endsWith(".json")) continue;
-      const path = join(this.#directory, name);
-      const record = parseRecord(await readFile(path, "utf8"));
-      if (record) {
-        records.push(record);
-      } else {
-        this.#log({ event: "state.read", outcome: "not a container record", path });
-        await rename(path, `${path}.corrupt`);
-      }
+      if (!name.startsWith(prefix) || keep.includes(Number(name.slice(prefix.length)))) continue;
+      await rm(join(this.#directory, name), { force: true });
     }
-    return records;
   }
 
   /** Resolves when nothing is being written any more. */
   async drain(): Promise<void> {
-    await Promise.allSettled(this.#tails.values());
+    await Promise.all([this.#records.drain(), this.applications.drain()]);
   }
 
-  #enqueue(containerId: ContainerId, work: () => Promise<void>): Promise<void> {
-    const before = this.#tails.get(containerId) ?? Promise.resolve();
-    const tail = before.catch(() => undefined).then(work);
-    this.#tails.set(containerId, tail);
-    const release = () => {
-      if (this.#tails.get(containerId) === tail) this.#tails.delete(containerId);
-    };
-    tail.then(release, release);
-    return tail;
+  #launchPath(containerId: ContainerId, version: number): string {
+    return join(this.#directory, `${containerId}.launch-${version}`);
   }
 }
 
-function parseRecord(text: string): ContainerRecord | undefined {
-  try {
-    return recordSchema.parse(JSON.parse(text));
-  } catch {
-    return undefined;
+function parseRecord(json: unknown): z.infer<typeof recordSchema> {
+  const { format = 1 } = z.object({ format: z.number().optional() }).parse(json);
+  if (format > FORMAT) {
+    throw new NewerFormatError(
+      `the node's state was written by a newer agent (format ${format}; this one knows ${FORMAT})`,
+    );
   }
+  return format === 1 ? fromFormat1(json) : recordSchema.parse(json);
+}
+
+function fromFormat1(json: unknown): z.infer<typeof recordSchema> {
+  const { memoryMb, sigkillDelayMs, readinessCheck, ...record } = format1Schema.parse(json);
+  return {
+    ...record,
+    format: FORMAT,
+    resource: { memoryMb, vcores: 1 },
+    tokenVersion: 0,
+    run: 1,
+    launch: { version: 1, sigkillDelayMs, readinessCheck, runtime: "process", localized: {} },
+    failures: [],
+  };
 }

@@ -3,12 +3,54 @@
  * that a newer tracker can say more than this agent understands.
  */
 import * as z from "zod";
-import type { ContainerLaunchContext } from "../shared/container.ts";
-import { isContainerId } from "../shared/ids.ts";
+import { logAggregationSchema } from "../shared/aggregated-logs.ts";
+import {
+  type ContainerLaunchContext,
+  type ContainerRetry,
+  type ContainerRuntime,
+  LOCAL_RESOURCE_VISIBILITIES,
+  type LocalResource,
+} from "../shared/container.ts";
+import { isApplicationId, isContainerId } from "../shared/ids.ts";
+import { nodeQuerySchema } from "../shared/protocol/node-query.ts";
 import type { TrackerMessage, VerificationKey } from "../shared/protocol/resource-tracker.ts";
 
 const containerId = z.string().refine(isContainerId, "a container id");
+const applicationId = z.string().refine(isApplicationId, "an application id");
 const millis = z.number().min(0).max(2_147_483_647);
+
+const localResourceSchema: z.ZodType<LocalResource> = z.object({
+  url: z.string(),
+  type: z.enum(["FILE", "ARCHIVE"]),
+  visibility: z.enum(LOCAL_RESOURCE_VISIBILITIES),
+  sha256: z.string().optional(),
+  sizeBytes: z.number().optional(),
+  timestampMs: z.number().optional(),
+});
+
+const retrySchema: z.ZodType<ContainerRetry> = z.object({
+  policy: z.enum(["NEVER_RETRY", "RETRY_ON_ALL_ERRORS", "RETRY_ON_SPECIFIC_ERROR_CODES"]),
+  errorCodes: z.array(z.number()).optional(),
+  maxRetries: z.int().min(-1),
+  retryIntervalMs: millis,
+  failuresValidityIntervalMs: z.number(),
+});
+
+const runtimeSchema: z.ZodType<ContainerRuntime> = z.discriminatedUnion("type", [
+  z.object({ type: z.literal("process") }),
+  z.object({
+    type: z.literal("docker"),
+    image: z.string(),
+    useEntryPoint: z.boolean(),
+    network: z.string(),
+    hostname: z.string().optional(),
+    privileged: z.boolean(),
+    mounts: z.array(
+      z.object({ source: z.string(), destination: z.string(), readOnly: z.boolean() }),
+    ),
+    clientConfig: z.string().optional(),
+  }),
+]);
 
 const launchSchema: z.ZodType<ContainerLaunchContext> = z.object({
   commands: z.array(z.string()),
@@ -26,6 +68,16 @@ const launchSchema: z.ZodType<ContainerLaunchContext> = z.object({
   user: z.string(),
   instance: z.string(),
   sigkillDelayMs: millis,
+  localResources: z.record(z.string(), localResourceSchema).optional(),
+  files: z
+    .record(z.string(), z.object({ content: z.string(), executable: z.boolean().optional() }))
+    .optional(),
+  serviceData: z.record(z.string(), z.string()).optional(),
+  credentials: z.record(z.string(), z.string()).optional(),
+  logAggregation: logAggregationSchema.optional(),
+  retry: retrySchema.optional(),
+  runtime: runtimeSchema.optional(),
+  version: z.int().min(1).optional(),
   registry: z.object({ path: z.string(), token: z.string() }).optional(),
 });
 
@@ -35,6 +87,8 @@ const desiredSchema = z.discriminatedUnion("state", [
     state: z.literal("RUN"),
     token: z.string().optional(),
     launch: launchSchema.optional(),
+    revision: z.int().min(0).optional(),
+    reInitialization: z.enum(["PENDING", "COMMITTED", "ROLLED_BACK"]).optional(),
   }),
   z.object({
     containerId,
@@ -58,6 +112,7 @@ export const trackerMessageSchema: z.ZodType<TrackerMessage> = z.discriminatedUn
     desired: z.array(desiredSchema),
     acknowledged: z.array(containerId),
     keys: z.array(keySchema),
+    finishedApplications: z.array(applicationId).optional(),
     pingIntervalMs: z.number().min(10).max(600_000),
   }),
   z.object({ type: z.literal("desired"), generation: z.number(), put: z.array(desiredSchema) }),
@@ -71,6 +126,15 @@ export const trackerMessageSchema: z.ZodType<TrackerMessage> = z.discriminatedUn
     offset: z.int(),
     lengthMax: z.int().min(0),
     waitMs: z.number().min(0),
+  }),
+  z.object({
+    type: z.literal("node-query"),
+    requestId: z.string().max(64),
+    query: nodeQuerySchema,
+  }),
+  z.object({
+    type: z.literal("finish-applications"),
+    applicationIds: z.array(applicationId),
   }),
   z.object({ type: z.literal("shutdown"), reason: z.string() }),
 ]);

@@ -11,6 +11,7 @@ import {
 } from "../shared/protocol/resource-tracker.ts";
 import { type Log, messageOf } from "./log.ts";
 import type { NodeSide } from "./node-status-updater.ts";
+import { webSocketAgent } from "./proxy.ts";
 import { parseTrackerMessage } from "./tracker-messages.ts";
 
 const HANDSHAKE_TIMEOUT_MS = 5_000;
@@ -51,6 +52,7 @@ export class TrackerSocket {
       handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
       maxPayload: MESSAGE_BYTES_MAX,
       perMessageDeflate: false,
+      agent: webSocketAgent(url, process.env),
     });
     this.#socket = socket;
     socket.on("open", () => {

@@ -6,10 +6,13 @@ import type { ContainerView } from "../shared/service.ts";
 import { logLine, type Style, wantsColour } from "./output.ts";
 import type { Session } from "./session.ts";
 
+/** Whose log it is. */
+export type LogOrigin = Pick<ContainerView, "id" | "component_instance_name">;
+
 export type LogPrinter = {
-  add(container: ContainerView, text: string): void;
+  add(container: LogOrigin, text: string): void;
   /** Nothing more comes from this container. */
-  end(container: ContainerView): void;
+  end(container: LogOrigin): void;
   /** Nothing more comes at all. */
   close(): void;
 };
@@ -18,31 +21,36 @@ const PALETTE: readonly Style[] = ["cyan", "yellow", "green", "magenta", "blue",
 /** A log without line ends is printed in pieces of this many characters. */
 const LINE_CHARACTERS_MAX = 65_536;
 
-/** `instances` only decides how wide the prefix is; others may come later. */
+/**
+ * `instances` only decides how wide the prefix is; others may come later. Lines that `wanted` does
+ * not find are left out.
+ */
 export function createLogPrinter(
   session: Session,
   instances: readonly string[],
   prefixed: boolean,
+  wanted?: RegExp,
 ): LogPrinter {
   const { output, io } = session;
   const width = Math.max(0, ...instances.map((instance) => instance.length));
   const coloured = wantsColour(io.stdout, io.env) && output.format === "table";
   const styles = new Map<string, Style>();
-  const rests = new Map<string, { readonly container: ContainerView; text: string }>();
+  const rests = new Map<string, { readonly container: LogOrigin; text: string }>();
 
   const prefix = (instance: string) => {
     const style = styles.get(instance) ?? PALETTE[styles.size % PALETTE.length] ?? "cyan";
     styles.set(instance, style);
     return output.paint(style, `${instance.padEnd(width)} |`);
   };
-  const print = (container: ContainerView, line: string) => {
+  const print = (container: LogOrigin, line: string) => {
+    if (wanted !== undefined && !wanted.test(line)) return;
     const instance = container.component_instance_name;
     output.stream({ instance, containerId: container.id, line }, () => {
       const text = logLine(line.replace(/\r$/, ""), coloured);
       return prefixed ? `${prefix(instance)} ${text}`.trimEnd() : text;
     });
   };
-  const end = (container: ContainerView) => {
+  const end = (container: LogOrigin) => {
     const rest = rests.get(container.id);
     rests.delete(container.id);
     if (rest !== undefined && rest.text !== "") print(container, rest.text);

@@ -3,15 +3,12 @@
  * whatever comes next. Offsets are bytes; a reply says where the next one begins.
  */
 import { ProblemError } from "../client/problem-error.ts";
-import type { ServicesClient } from "../client/services.ts";
 import { LIMITS } from "../shared/limits.ts";
 import type { ReadLogResponse } from "../shared/protocol/container-management.ts";
 
 export type LogSource = {
-  readonly client: ServicesClient;
-  readonly service: string;
-  readonly containerId: string;
-  readonly file: "stdout" | "stderr";
+  /** Bytes from `offset` on; with nothing to read, the answer may wait for more. */
+  read(offset: number, length: number, waitMs: number): Promise<ReadLogResponse>;
 };
 
 /** A first guess at the length of a line; the guess is quadrupled until enough lines are found. */
@@ -20,13 +17,12 @@ const TAIL_BYTES_MAX = 16_777_216;
 
 /** One reply, or null when there is no such log (yet). */
 export async function readChunk(
-  { client, service, containerId, file }: LogSource,
+  source: LogSource,
   offset: number,
   waitMs: number,
 ): Promise<ReadLogResponse | null> {
-  const length = LIMITS.logChunkBytesMax;
   try {
-    return await client.log(service, { containerId, file, offset, length, waitMs });
+    return await source.read(offset, LIMITS.logChunkBytesMax, waitMs);
   } catch (error) {
     if (error instanceof ProblemError && error.failure.code === "NOT_FOUND") return null;
     throw error;

@@ -8,7 +8,9 @@ import { registerCluster } from "./commands/cluster.ts";
 import { registerContext } from "./commands/context.ts";
 import { registerDns } from "./commands/dns.ts";
 import { registerLogin } from "./commands/login.ts";
+import { registerAllLogs } from "./commands/logs.ts";
 import { registerNode, type StartNodeManager } from "./commands/node.ts";
+import { registerPackage } from "./commands/package.ts";
 import { registerQueue } from "./commands/queue.ts";
 import { registerRegistry } from "./commands/registry.ts";
 import { registerService } from "./commands/service.ts";
@@ -47,6 +49,8 @@ export async function main(
     },
   };
   registerService(registrar);
+  registerAllLogs(registrar);
+  registerPackage(registrar);
   registerNode(registrar, programs.startNodeManager);
   registerQueue(registrar);
   registerRegistry(registrar);

@@ -9,7 +9,8 @@ import { codeOfStatus, failureOfBody, ProblemError } from "./problem-error.ts";
 export interface Http {
   /**
    * Sends one request; `path` begins with `/` and is below the cluster's prefix. Answers the parsed
-   * JSON, or undefined for an empty answer. A `TextBody` is sent as it is, anything else as JSON.
+   * JSON, or undefined for an empty answer. A `TextBody` or bytes are sent as they are, anything
+   * else as JSON.
    */
   request<T>(
     method: string,
@@ -104,10 +105,13 @@ async function send(options: HttpOptions, base: string, request: Request): Promi
   const { method, path, body } = request;
   const headers: Record<string, string> = { ...request.headers, accept: "application/json" };
   if (options.token !== undefined) headers["authorization"] = `Bearer ${options.token}`;
-  let payload: string | null = null;
+  let payload: string | Uint8Array<ArrayBuffer> | null = null;
   if (body instanceof TextBody) {
     headers["content-type"] = body.contentType;
     payload = body.text;
+  } else if (body instanceof Uint8Array) {
+    headers["content-type"] = "application/octet-stream";
+    payload = body as Uint8Array<ArrayBuffer>;
   } else if (body !== undefined) {
     headers["content-type"] = "application/json";
     payload = JSON.stringify(body);

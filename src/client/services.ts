@@ -36,7 +36,8 @@ export type ServiceFilter = {
 export type LogQuery = {
   /** A container of the service, which may have been replaced since. */
   readonly containerId: string;
-  readonly file: "stdout" | "stderr";
+  /** Such as stdout. */
+  readonly file: string;
   /** Bytes; negative: that many before the end. */
   readonly offset: number;
   /** Bytes, at most `LIMITS.logChunkBytesMax`. */

@@ -10,6 +10,8 @@ export type Env = {
   readonly RESOURCE_TRACKER: DurableObjectNamespace<ResourceTracker>;
   readonly SERVICE_MASTER: DurableObjectNamespace<ServiceMaster>;
   readonly REGISTRY: DurableObjectNamespace<Registry>;
+  /** Packages and aggregated logs; absent in a deployment without R2. */
+  readonly STORE?: R2Bucket;
   /** Lets a deployer choose the claim code; without it the cluster makes one and logs it once. */
   readonly SELVEDGE_CLAIM_CODE?: string;
   /** "true" only where the Worker is bound to loopback (`npm start`). */
@@ -28,6 +30,9 @@ export type Env = {
   readonly SELVEDGE_REGISTRY_RM_ENABLED?: string;
   /** Registries of other deployments, shown below `/net`: `name=URL`, separated by commas. */
   readonly SELVEDGE_NET?: string;
+  /** Where `install.sh` gets the command, and what its SHA-256 is. */
+  readonly SELVEDGE_COMMAND_URL?: string;
+  readonly SELVEDGE_COMMAND_SHA256?: string;
   /** DNS domain of the registry's names; "selvedge.internal" when not set. */
   readonly SELVEDGE_DOMAIN?: string;
 };

@@ -24,11 +24,10 @@ import {
 import { ALLOCATION_EXPIRY_MS, Cluster } from "../core/cluster/cluster.ts";
 import {
   cleanupsSent,
+  finishedTold,
   getContainerOwner,
   reportNodes,
   settleNode,
-  shutdownOrders,
-  unsentCleanups,
 } from "../core/cluster/node.ts";
 import {
   decommissionNodes,
@@ -41,11 +40,9 @@ import { planApplication } from "../core/cluster/plan.ts";
 import { checkQueueAccess, getNodeLabels, getQueues } from "../core/cluster/queues.ts";
 import {
   endsPurged,
-  endsToPurge,
   findLiveContainer,
   homesMade,
   registryPathOf,
-  usersWithoutHome,
 } from "../core/cluster/registry-duties.ts";
 import type { ContainerRow } from "../core/cluster/rows.ts";
 import {
@@ -56,6 +53,7 @@ import {
   rollBackConfiguration,
 } from "../core/cluster/scheduler-configuration.ts";
 import { nextClusterDeadlineMs, settleCluster } from "../core/cluster/settle.ts";
+import { type ClusterWork, clusterWork } from "../core/cluster/work.ts";
 import type { Container } from "../shared/container.ts";
 import { ok, type Reply } from "../shared/errors.ts";
 import type { ApplicationAttemptId, ApplicationId, ContainerId, NodeId } from "../shared/ids.ts";
@@ -84,11 +82,8 @@ import type {
   ResourceRequest,
 } from "../shared/protocol/application-master.ts";
 import type { MasterName } from "../shared/protocol/container-management.ts";
-import type { YarnEnd } from "../shared/protocol/registry-operations.ts";
 import type {
-  CleanupOrder,
   ResourceTracker as ResourceTrackerProtocol,
-  ShutdownOrder,
   TrackerReport,
   TrackerReportReply,
 } from "../shared/protocol/resource-tracker.ts";
@@ -101,23 +96,6 @@ import { Shell } from "./shell.ts";
 const WAKE_AGAIN_MS = 2_000;
 /** A node that was told to shut down and is still there is told again after this long. */
 const SHUTDOWN_AGAIN_MS = 30_000;
-
-type Work =
-  | { readonly key: string; readonly type: "wake"; readonly attemptId: ApplicationAttemptId }
-  | {
-      readonly key: string;
-      readonly type: "cleanup";
-      readonly shard: string;
-      readonly orders: readonly CleanupOrder[];
-    }
-  | {
-      readonly key: string;
-      readonly type: "shutdown";
-      readonly shard: string;
-      readonly orders: readonly ShutdownOrder[];
-    }
-  | { readonly key: string; readonly type: "purge"; readonly ended: readonly YarnEnd[] }
-  | { readonly key: string; readonly type: "homes"; readonly users: readonly string[] };
 
 export class ResourceManager
   extends DurableObject<Env>
@@ -132,7 +110,7 @@ export class ResourceManager
   readonly #cluster: Cluster;
   readonly #name: string;
   readonly #security: ClusterKeys;
-  readonly #shell: Shell<Work>;
+  readonly #shell: Shell<ClusterWork>;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -150,7 +128,7 @@ export class ResourceManager
       restore: () => cluster.restore(),
       settle: (nowMs) => settleCluster(cluster, nowMs),
       nextDeadlineMs: () => nextClusterDeadlineMs(cluster),
-      work: () => this.#work(),
+      work: () => clusterWork(cluster),
       perform: (work) => this.#perform(work),
     });
   }
@@ -436,25 +414,7 @@ export class ResourceManager
     this.#shell.alarm();
   }
 
-  #work(): readonly Work[] {
-    const work: Work[] = [];
-    for (const attemptId of this.#cluster.attemptsWithNews()) {
-      work.push({ key: `wake ${attemptId}`, type: "wake", attemptId });
-    }
-    for (const [shard, orders] of unsentCleanups(this.#cluster)) {
-      work.push({ key: `cleanup ${shard}`, type: "cleanup", shard, orders });
-    }
-    for (const [shard, orders] of shutdownOrders(this.#cluster)) {
-      work.push({ key: `shutdown ${shard}`, type: "shutdown", shard, orders });
-    }
-    const ended = endsToPurge(this.#cluster);
-    if (ended.length > 0) work.push({ key: "purge", type: "purge", ended });
-    const users = usersWithoutHome(this.#cluster);
-    if (users.length > 0) work.push({ key: "homes", type: "homes", users });
-    return work;
-  }
-
-  async #perform(work: Work): Promise<number> {
+  async #perform(work: ClusterWork): Promise<number> {
     switch (work.type) {
       case "wake": {
         const master = this.#cluster.applicationOf(work.attemptId)?.master;
@@ -468,6 +428,13 @@ export class ResourceManager
         this.#shell.run("cleanupsSent", (nowMs) =>
           cleanupsSent(this.#cluster, work.orders, gone, nowMs),
         );
+        return 0;
+      }
+      case "finish": {
+        const { shard, applicationIds } = work;
+        const tracker = this.env.RESOURCE_TRACKER.getByName(trackerName(this.#name, shard));
+        await tracker.finishApplications([...applicationIds]);
+        this.#shell.run("finishedTold", () => finishedTold(this.#cluster, shard, applicationIds));
         return 0;
       }
       case "shutdown": {

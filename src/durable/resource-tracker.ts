@@ -4,6 +4,7 @@
  */
 import { DurableObject } from "cloudflare:workers";
 import { Tracker } from "../core/cluster/tracker.ts";
+import { applicationsFinished, finishApplications } from "../core/cluster/tracker-applications.ts";
 import {
   containerStatuses,
   expireNodes,
@@ -18,7 +19,7 @@ import {
 } from "../core/cluster/tracker-node.ts";
 import type { ContainerStatus } from "../shared/container.ts";
 import { fail, ok, type Reply } from "../shared/errors.ts";
-import type { ContainerId, NodeId } from "../shared/ids.ts";
+import type { ApplicationId, ContainerId, NodeId } from "../shared/ids.ts";
 import { LIMITS } from "../shared/limits.ts";
 import type {
   ContainerManagementProtocol,
@@ -27,7 +28,9 @@ import type {
   ReadLogRequest,
   ReadLogResponse,
   StartContainerRequest,
+  UpdateContainerRequest,
 } from "../shared/protocol/container-management.ts";
+import type { NodeAnswer, NodeQueries, NodeQuery } from "../shared/protocol/node-query.ts";
 import {
   type AgentMessage,
   agentMessageSchema,
@@ -54,8 +57,8 @@ const HTTP_HEARTBEAT_EXPIRY_MS = 30_000;
 const HTTP_SESSION = 0;
 /** How often silent connections are looked for; YARN's monitors also look thrice per expiry. */
 const LIVENESS_INTERVAL_MS = NODE_EXPIRY_MS / 3;
-/** On top of what a log reader asked to wait. */
-const LOG_ANSWER_MS = 10_000;
+/** How long an agent may take to answer, on top of what a log reader asked to wait. */
+const ANSWER_MS = 10_000;
 /** WebSocket close codes: private for "another connection took over", standard for bad frames. */
 const CLOSE_REPLACED = 4000;
 const CLOSE_POLICY = 1008;
@@ -68,7 +71,7 @@ type Work =
 
 export class ResourceTracker
   extends DurableObject<Env>
-  implements ContainerManagementProtocol, LogReader
+  implements ContainerManagementProtocol, LogReader, NodeQueries
 {
   readonly #tracker = new Tracker();
   readonly #cluster: string;
@@ -78,7 +81,8 @@ export class ResourceTracker
   #livenessDueMs = Date.now() + LIVENESS_INTERVAL_MS;
   /** When nodes without a socket were heard last, and what is to be told to them. */
   readonly #heartbeats = new Map<NodeId, { atMs: number; messages: TrackerMessage[] }>();
-  readonly #logRequests = new Map<string, (chunk: LogChunk) => void>();
+  /** Who waits for an agent's answer, by request. */
+  readonly #requests = new Map<string, (answer: LogChunk | NodeAnswer) => void>();
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -171,8 +175,8 @@ export class ResourceTracker
     keys: readonly VerificationKey[],
   ): void {
     const tracker = this.#tracker;
-    if (message.type === "log") {
-      this.#logRequests.get(message.requestId)?.(message);
+    if (message.type === "log" || message.type === "node-answer") {
+      this.#requests.get(message.requestId)?.(message);
       return;
     }
     this.#shell.run(`node.${message.type}`, () => {
@@ -183,6 +187,8 @@ export class ResourceTracker
           return containerStatuses(tracker, nodeId, message.containers);
         case "health":
           return nodeHealth(tracker, nodeId, message);
+        case "applications-finished":
+          return applicationsFinished(tracker, nodeId, message.applicationIds);
         case "unregister":
           return nodeUnregistered(tracker, nodeId);
       }
@@ -248,6 +254,17 @@ export class ResourceTracker
     return this.#shell.run("cleanupContainers", () => this.#tracker.cleanupContainers(orders));
   }
 
+  async updateContainers(master: MasterName, requests: readonly UpdateContainerRequest[]) {
+    return this.#shell.run("updateContainers", () =>
+      ok(this.#tracker.updateContainers(master, requests)),
+    );
+  }
+
+  /** Durable once it returns: the nodes of this shard clean up after the applications. */
+  async finishApplications(applicationIds: readonly ApplicationId[]): Promise<void> {
+    this.#shell.run("finishApplications", () => finishApplications(this.#tracker, applicationIds));
+  }
+
   /** Tells nodes to shut down; those that are not there any more need not be told. */
   async shutdownNodes(orders: readonly ShutdownOrder[]): Promise<void> {
     this.#shell.run("shutdownNodes", () => {
@@ -258,34 +275,56 @@ export class ResourceTracker
   }
 
   async readLog(request: ReadLogRequest): Promise<Reply<ReadLogResponse>> {
-    const [socket] = this.ctx.getWebSockets(request.nodeId);
-    if (!socket) {
-      return fail("UNAVAILABLE", `node ${request.nodeId} is not connected`, {
-        hint: "its logs can be read again when it is back",
-      });
+    const { nodeId, containerId, file, offset, waitMs } = request;
+    const lengthMax = Math.min(request.lengthMax, LIMITS.logChunkBytesMax);
+    const hint = "its logs can be read again when it is back";
+    const reply = await this.#ask(nodeId, waitMs, hint, (requestId) => ({
+      ...{ type: "read-log", requestId, containerId, file, offset, lengthMax, waitMs },
+    }));
+    if (!reply.ok) return reply;
+    const chunk = reply.value;
+    if (chunk.type !== "log" || chunk.data === null) {
+      return fail("NOT_FOUND", `${containerId} has no log file ${file}`);
+    }
+    return ok({ data: chunk.data, nextOffset: chunk.nextOffset, end: chunk.end });
+  }
+
+  async queryNode(nodeId: NodeId, query: NodeQuery): Promise<Reply<string>> {
+    const hint = "ask again when it is back";
+    const reply = await this.#ask(nodeId, 0, hint, (requestId) => ({
+      ...{ type: "node-query", requestId, query },
+    }));
+    if (!reply.ok) return reply;
+    const answer = reply.value;
+    if (answer.type === "node-answer" && answer.body !== undefined) return ok(answer.body);
+    const error = answer.type === "node-answer" ? answer.error : undefined;
+    if (!error) return fail("INTERNAL", `node ${nodeId} answered something else`);
+    const { code, message, hint: help } = error;
+    return fail(code, message, help === undefined ? {} : { hint: help });
+  }
+
+  /** Puts a request through to a connected agent and waits for its answer, `waitMs` and 10 s. */
+  async #ask(
+    nodeId: NodeId,
+    waitMs: number,
+    hint: string,
+    messageOf: (requestId: string) => TrackerMessage,
+  ): Promise<Reply<LogChunk | NodeAnswer>> {
+    const [socket] = this.ctx.getWebSockets(nodeId);
+    if (!socket) return fail("UNAVAILABLE", `node ${nodeId} is not connected`, { hint });
+    if (this.#requests.size >= LIMITS.nodeRequestsMax) {
+      const message = `${LIMITS.nodeRequestsMax} requests to nodes wait for answers already`;
+      return fail("RESOURCE_EXHAUSTED", message, { retryAfterMs: ANSWER_MS });
     }
     const requestId = crypto.randomUUID();
-    const { promise, resolve } = Promise.withResolvers<LogChunk | null>();
-    this.#logRequests.set(requestId, resolve);
-    const timer = setTimeout(() => resolve(null), request.waitMs + LOG_ANSWER_MS);
-    const { containerId, file, offset, lengthMax, waitMs } = request;
-    const message: TrackerMessage = {
-      type: "read-log",
-      requestId,
-      containerId,
-      file,
-      offset,
-      lengthMax: Math.min(lengthMax, LIMITS.logChunkBytesMax),
-      waitMs,
-    };
-    this.#send(socket, JSON.stringify(message));
-    const chunk = await promise;
+    const { promise, resolve } = Promise.withResolvers<LogChunk | NodeAnswer | null>();
+    this.#requests.set(requestId, resolve);
+    const timer = setTimeout(() => resolve(null), waitMs + ANSWER_MS);
+    this.#send(socket, JSON.stringify(messageOf(requestId)));
+    const answer = await promise;
     clearTimeout(timer);
-    this.#logRequests.delete(requestId);
-    if (!chunk) return fail("UNAVAILABLE", `node ${request.nodeId} did not answer in time`);
-    const { data, nextOffset, end } = chunk;
-    if (data === null) return fail("NOT_FOUND", `${containerId} has no log file ${file}`);
-    return ok({ data, nextOffset, end });
+    this.#requests.delete(requestId);
+    return answer ? ok(answer) : fail("UNAVAILABLE", `node ${nodeId} did not answer in time`);
   }
 
   // --- what is to be said to others ------------------------------------------------------------

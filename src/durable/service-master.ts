@@ -20,6 +20,7 @@ import {
   stopService,
   submissionRefused,
 } from "../core/service/lifecycle.ts";
+import { packageReferences, type ResolvedPackages } from "../core/service/pinned-source.ts";
 import { planRequest, servicePlan } from "../core/service/plan.ts";
 import { recordsPublished } from "../core/service/records.ts";
 import { defineService } from "../core/service/specification.ts";
@@ -29,6 +30,8 @@ import { viewService } from "../core/service/view.ts";
 import { allocated, askAnew, type ServiceWork, serviceWork } from "../core/service/work.ts";
 import type { ContainerStatus } from "../shared/container.ts";
 import { type Failure, ok, type Reply } from "../shared/errors.ts";
+import { LIMITS } from "../shared/limits.ts";
+import { noPackageStore, type Package, parsePackageReference } from "../shared/package.ts";
 import type { Submitter } from "../shared/protocol/application-client.ts";
 import type { ApplicationMasterCallback } from "../shared/protocol/application-master.ts";
 import type {
@@ -41,6 +44,7 @@ import { shardOf } from "../shared/shard.ts";
 import type { Yarnfile } from "../shared/yarnfile.ts";
 import { domainOf, type Env, trackerShards } from "./env.ts";
 import { parseServiceMasterName, trackerName } from "./names.ts";
+import { PackageStore } from "./package-store.ts";
 import { Shell } from "./shell.ts";
 
 /** How long a caller waits for what usually takes milliseconds; it goes on without the caller. */
@@ -84,7 +88,8 @@ export class ServiceMaster
     yarnfile: Yarnfile,
     submitter: Submitter,
   ): Promise<Reply<{ readonly applicationId: string | null }>> {
-    const definition = defineService(yarnfile, { user, domain: domainOf(this.env) });
+    const packages = await this.#resolvePackages(user, packageReferences(yarnfile));
+    const definition = defineService(yarnfile, { user, domain: domainOf(this.env) }, packages);
     if (!definition.ok) return definition;
     const submissionId = crypto.randomUUID();
     const created = this.#shell.run("createService", (nowMs) =>
@@ -102,6 +107,19 @@ export class ServiceMaster
     );
     await this.#shell.until(() => this.#service.row === undefined, PATIENCE_MS);
     return submitted;
+  }
+
+  /** A package is looked up once, when the service is created; from then on its digest counts. */
+  async #resolvePackages(user: string, references: readonly string[]): Promise<ResolvedPackages> {
+    const { STORE } = this.env;
+    const store = STORE === undefined ? null : new PackageStore(STORE, this.#cluster);
+    const resolved = new Map<string, Reply<Package>>();
+    for (const text of references.slice(0, LIMITS.packagesPerServiceMax)) {
+      const reference = parsePackageReference(text);
+      if (reference === undefined) continue;
+      resolved.set(text, store === null ? noPackageStore() : await store.resolve(user, reference));
+    }
+    return resolved;
   }
 
   async plan(user: string, yarnfile: Yarnfile, submitter: Submitter): Promise<Reply<ServicePlan>> {

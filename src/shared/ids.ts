@@ -44,6 +44,10 @@ export function isContainerId(text: string): boolean {
   return CONTAINER_ID.test(text);
 }
 
+export function isApplicationId(text: string): boolean {
+  return /^application_\d{1,19}_\d{4,19}$/.test(text);
+}
+
 export function applicationOfContainer(containerId: ContainerId): ApplicationId {
   const match = CONTAINER_ID.exec(containerId);
   if (!match) throw new Error(`not a container id: ${containerId}`);

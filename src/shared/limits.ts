@@ -78,6 +78,30 @@ export const LIMITS = {
   containersPerNodeMax: 4_096,
   /** One reply of the log reader: bounded because a WebSocket has no back-pressure. */
   logChunkBytesMax: 262_144,
+  /** A list of a node's containers with all their facts is some hundred KB. */
+  nodeAnswerLengthMax: 1_048_576,
+  /** Requests to nodes that one tracker shard waits for: each holds a timer and a caller open. */
+  nodeRequestsMax: 1_024,
+
+  /** One package: its digest is computed within the 30 s of CPU that a request has. */
+  packageBytesMax: 4_294_967_296,
+  /** One part of an upload: above R2's minimum of 5 MiB, and within a minute on 1.2 Mbit/s. */
+  packagePartBytes: 8_388_608,
+  packagePartsMax: 512,
+  /** Versions in one page of a list; R2's own page. */
+  packagePageMax: 1_000,
+  /** Different packages that one Yarnfile may name: each is two questions to the store. */
+  packagesPerServiceMax: 64,
+  /** One chunk of an aggregated log before it is packed: what a reader unpacks to see a line of it. */
+  aggregatedChunkBytesMax: 1_048_576,
+  /** The same as it is sent: text that cannot be packed grows by a few bytes. */
+  aggregatedChunkPackedBytesMax: 1_114_112,
+  /** Log files of one container. */
+  aggregatedFilesMax: 64,
+  /** One configuration file as rendered, and all of a container: they travel in its launch. */
+  launchFileLengthMax: 131_072,
+  launchFilesLengthMax: 524_288,
+  configFilesMax: 64,
 
   /** Seed 000 uses 6 levels; bounds what createParents writes and what a path says in a DNS name. */
   registryPathDepthMax: 32,

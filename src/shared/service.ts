@@ -2,7 +2,7 @@
  * The YARN Service API's nouns after validation: what a ServiceMaster is given and what it shows.
  * The wire schema of a Yarnfile (snake_case, every field of seed 001) is in shared/yarnfile.ts.
  */
-import type { ReadinessCheck } from "./container.ts";
+import type { LocalResourceVisibility, ReadinessCheck } from "./container.ts";
 import type { PlacementConstraint } from "./placement.ts";
 import type { Resource } from "./resource.ts";
 
@@ -31,14 +31,72 @@ export type Configuration = {
   /** Settings of the framework (`yarn.service.…`); component wins over service. */
   readonly properties: Readonly<Record<string, string>>;
   readonly env: Readonly<Record<string, string>>;
+  /** Absent: none. */
+  readonly files?: readonly ConfigFile[];
 };
+
+/** Bytes that cannot change: a package, or an https: URL with a digest. */
+export type PinnedSource = {
+  /** As the Yarnfile names it. */
+  readonly id: string;
+  /** `package:sha256:…`, or the https: URL. */
+  readonly url: string;
+  readonly sha256: string;
+  /** Absent where only the server knows. */
+  readonly sizeBytes?: number;
+};
+
+/** What the node writes from its properties, before the container starts. */
+export const RENDERED_FILE_TYPES = [
+  "XML",
+  "HADOOP_XML",
+  "PROPERTIES",
+  "JSON",
+  "YAML",
+  "ENV",
+  "TEMPLATE",
+] as const;
+export type RenderedFileType = (typeof RENDERED_FILE_TYPES)[number];
+
+/** Seed 001 "ConfigFile". */
+export type ConfigFile = {
+  /** One name: a rendered file is `conf/{name}`, the others `{name}`, in the work directory. */
+  readonly destFile: string;
+} & (
+  | { readonly type: RenderedFileType; readonly properties: Readonly<Record<string, string>> }
+  | {
+      readonly type: "STATIC" | "ARCHIVE";
+      readonly source: PinnedSource;
+      readonly visibility: LocalResourceVisibility;
+    }
+);
+
+/** Seed 001 "Artifact", its names resolved when the service was created. */
+export type ComponentArtifact =
+  | ({ readonly type: "TARBALL" } & PinnedSource)
+  | {
+      readonly type: "DOCKER";
+      /** The image. */
+      readonly id: string;
+      readonly useEntryPoint: boolean;
+      readonly network: string;
+      readonly privileged: boolean;
+      readonly mounts: readonly {
+        readonly source: string;
+        readonly destination: string;
+        readonly readOnly: boolean;
+      }[];
+    };
 
 export type ComponentDefinition = {
   readonly name: string;
   readonly dependencies: readonly string[];
   /** Rank in the dependency DAG; equals the priority of its requests. */
   readonly rank: number;
+  /** Empty: a DOCKER artifact's own entry point and command. */
   readonly launchCommand: string;
+  /** Absent: none. */
+  readonly artifact?: ComponentArtifact;
   readonly resource: Resource;
   readonly numberOfContainers: number;
   readonly restartPolicy: RestartPolicy;
@@ -109,7 +167,24 @@ export type ServiceView = {
   readonly quicklinks: Readonly<Record<string, string>>;
 };
 
-export type ConfigurationView = Configuration & { readonly files: readonly never[] };
+export type ConfigurationView = Omit<Configuration, "files"> & {
+  readonly files: readonly ConfigFileView[];
+};
+
+export type ConfigFileView = {
+  readonly type: ConfigFile["type"];
+  readonly dest_file: string;
+  readonly src_file?: string;
+  readonly properties?: Readonly<Record<string, string>>;
+  readonly visibility?: LocalResourceVisibility;
+};
+
+export type ArtifactView = {
+  readonly id: string;
+  readonly type: ComponentArtifact["type"];
+  /** What the id meant when the service was created, such as `package:sha256:…`. */
+  readonly uri?: string;
+};
 
 export type ComponentView = {
   readonly name: string;
@@ -118,6 +193,8 @@ export type ComponentView = {
   readonly resource: ResourceView;
   readonly number_of_containers: number;
   readonly launch_command: string;
+  /** Absent: none. */
+  readonly artifact?: ArtifactView;
   readonly restart_policy: RestartPolicy;
   readonly run_privileged_container: boolean;
   readonly readiness_check: {

@@ -50,11 +50,17 @@ function mapOf<Value extends z.ZodType>(value: Value) {
 
 export const artifactSchema = z
   .strictObject({
-    id: optional(text, "Image name, URI of the package, or name of the service."),
-    type: optional(z.enum(["DOCKER", "TARBALL", "SERVICE"]), "DOCKER when absent."),
-    uri: optional(text, "Location, for artifact stores of several kinds."),
+    id: optional(
+      text,
+      "DOCKER: the image. TARBALL: packages/NAME:VERSION, packages/NAME@sha256:DIGEST or https://…#sha256=DIGEST.",
+    ),
+    type: optional(
+      z.enum(["DOCKER", "TARBALL", "SERVICE"]),
+      "DOCKER when absent. SERVICE is not supported by this version.",
+    ),
+    uri: optional(text, "Part of answers: what the id meant when the service was created."),
   })
-  .meta({ id: "Artifact", description: "What a container runs. Not supported by this version." });
+  .meta({ id: "Artifact", description: "What a container runs; a TARBALL is unpacked as lib." });
 
 export const resourceInformationSchema = z
   .strictObject({
@@ -91,12 +97,24 @@ export const configFileSchema = z
         "STATIC",
         "ARCHIVE",
       ]),
-      "Format of the file.",
+      "STATIC and ARCHIVE are localized from src_file; the others are written from properties.",
     ),
-    dest_file: optional(text, "Name of the file in the container."),
-    src_file: optional(text, "Where the content comes from."),
-    properties: optional(mapOf(text), "Names and values to be written."),
-    visibility: optional(z.enum(["PUBLIC", "PRIVATE", "APPLICATION"]), "Who may read the file."),
+    dest_file: optional(
+      text,
+      "One name. STATIC and ARCHIVE appear under it in the work directory, the others below conf/.",
+    ),
+    src_file: optional(
+      text,
+      "STATIC and ARCHIVE: packages/NAME:VERSION or https://…#sha256=DIGEST.",
+    ),
+    properties: optional(
+      mapOf(text),
+      "Names and values to be written, ${…} in values replaced; a TEMPLATE's text is content.",
+    ),
+    visibility: optional(
+      z.enum(["PUBLIC", "PRIVATE", "APPLICATION"]),
+      "STATIC and ARCHIVE: who shares the node's copy; APPLICATION when absent.",
+    ),
   })
   .meta({ id: "ConfigFile" });
 
@@ -107,7 +125,7 @@ export const configurationSchema = z
       "Settings of the framework (yarn.service.…), and values of your own for ${name}.",
     ),
     env: optional(mapOf(text), "Environment variables; ${…} in their values is replaced."),
-    files: optional(z.array(configFileSchema), "Not supported by this version."),
+    files: optional(z.array(configFileSchema), "Files for the container, by dest_file."),
   })
   .meta({ id: "Configuration", description: "A component's entries win over the service's." });
 
@@ -209,9 +227,12 @@ export const componentSchema = z
     restart_policy: optional(z.enum(RESTART_POLICIES), "ALWAYS when absent."),
     configuration: optional(configurationSchema, "Wins over the service's, entry by entry."),
     quicklinks: optional(z.array(text), "Keys of the service's quicklinks."),
-    artifact: optional(artifactSchema, "Not supported by this version."),
+    artifact: optional(artifactSchema, "What each container runs, or the service's."),
     placement_policy: optional(placementPolicySchema, "Which nodes its containers may run on."),
-    run_privileged_container: optional(trueOrFalse, "Only false is supported by this version."),
+    run_privileged_container: optional(
+      trueOrFalse,
+      "With a DOCKER artifact, where the node's operator allows it.",
+    ),
     decommissioned_instances: optional(z.array(text), "Not supported by this version."),
     unique_component_support: optional(
       trueOrFalse,
@@ -257,7 +278,7 @@ export const serviceSchema = z
       "STOPPED: save the service without starting it.",
     ),
     quicklinks: optional(quicklinksSchema, "Links to show for the service."),
-    artifact: optional(artifactSchema, "Not supported by this version."),
+    artifact: optional(artifactSchema, "For components without their own."),
     placement_policy: optional(placementPolicySchema, "Belongs to components; refused here."),
     kerberos_principal: optional(kerberosPrincipalSchema, "Not supported by this version."),
     docker_client_config: optional(text, "Not supported by this version."),

@@ -21,8 +21,12 @@ import { applicationEndpoints } from "./routes/applications.ts";
 import { clusterEndpoints, clusterNotFound } from "./routes/cluster.ts";
 import { dnsRoutes } from "./routes/dns.ts";
 import { healthEndpoints } from "./routes/health.ts";
+import { commandSource, installEndpoint } from "./routes/install.ts";
+import { isLogChunk, logEndpoints } from "./routes/logs.ts";
 import { nodeAdministrationEndpoints } from "./routes/node-administration.ts";
+import { nodeWebEndpoints } from "./routes/node-web.ts";
 import { nodeEndpoints } from "./routes/nodes.ts";
+import { isPackagePart, packageEndpoints } from "./routes/packages.ts";
 import { registryRoutes } from "./routes/registry.ts";
 import { registryOperationEndpoints } from "./routes/registry-operations.ts";
 import { schedulerEndpoints } from "./routes/scheduler.ts";
@@ -35,10 +39,17 @@ export const ENDPOINTS: readonly Endpoint[] = [
   ...securityEndpoints,
   ...serviceEndpoints,
   ...clusterEndpoints,
+  installEndpoint((c) => {
+    const { command } = c.var.settings;
+    return commandSource(command?.url, command?.sha256);
+  }),
   ...applicationEndpoints,
   ...schedulerEndpoints,
   ...nodeAdministrationEndpoints,
   ...nodeEndpoints,
+  ...nodeWebEndpoints,
+  ...packageEndpoints,
+  ...logEndpoints,
   ...registryOperationEndpoints,
 ];
 
@@ -109,6 +120,7 @@ function findCluster(connect: Connect, settings: Settings): MiddlewareHandler<Ap
     }
     c.set("cluster", cluster);
     c.set("protocols", connect(cluster));
+    c.set("settings", settings);
     return next();
   };
 }
@@ -149,8 +161,14 @@ function audit(c: Context<AppEnv>): void {
 const limitRequest = limitTo(LIMITS.requestBodyBytesMax);
 const limitNodeMessage = limitTo(LIMITS.nodeMessageBytesMax);
 
-const limitBody: MiddlewareHandler<AppEnv> = (c, next) =>
-  c.req.path === "/ws/v1/node/heartbeat" ? limitNodeMessage(c, next) : limitRequest(c, next);
+const limitPackagePart = limitTo(LIMITS.packagePartBytes);
+const limitLogChunk = limitTo(LIMITS.aggregatedChunkPackedBytesMax);
+
+const limitBody: MiddlewareHandler<AppEnv> = (c, next) => {
+  if (isPackagePart(c.req.method, c.req.path)) return limitPackagePart(c, next);
+  if (isLogChunk(c.req.method, c.req.path)) return limitLogChunk(c, next);
+  return c.req.path === "/ws/v1/node/heartbeat" ? limitNodeMessage(c, next) : limitRequest(c, next);
+};
 
 function limitTo(bytesMax: number): MiddlewareHandler<AppEnv> {
   return bodyLimit({

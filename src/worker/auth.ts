@@ -43,16 +43,18 @@ export const CLAIM_PATH = "/ws/v1/security/claim";
 const ACCESS: readonly (readonly [methods: string, path: RegExp, access: Access])[] = [
   ["GET HEAD", /^\/healthz$/, "public"],
   ["GET HEAD", /^\/openapi\.json$/, "public"],
+  ["GET HEAD", /^\/install\.sh$/, "public"],
   ["GET HEAD OPTIONS", /^\/registry\/v1(?:\/|$)/, "public"],
   ["GET HEAD POST OPTIONS", /^\/dns-query$/, "public"],
   ["POST", /^\/ws\/v1\/security\/claim$/, "public"],
   ["POST", /^\/ws\/v1\/security\/join-tokens$/, "admin"],
   ["POST", /^\/ws\/v1\/registry-operations\/purge$/, "admin"],
+  ["GET HEAD", /^\/nodes\/[^/]+\/ws\/v1\/node(?:\/info|\/auxiliaryservices)?$/, "admin"],
   ["POST PUT DELETE", /^\/ws\/v1\/cluster\/(?!apps\/)/, "admin"],
   ["GET HEAD", /^\/ws\/v1\/cluster\/scheduler-conf(?:\/|$)/, "admin"],
   ["POST", /^\/ws\/v1\/registry-operations\//, "registry"],
   ["POST", /^\/ws\/v1\/node\/join$/, "node-join"],
-  ["GET POST", /^\/ws\/v1\/node\//, "node"],
+  ["GET POST PUT", /^\/ws\/v1\/node\//, "node"],
 ];
 
 /** The one table of what is open; everything it does not name is for users. */

@@ -10,7 +10,9 @@ import {
   registryReaders,
   trackerShards,
 } from "../durable/env.ts";
+import { LogStore } from "../durable/log-store.ts";
 import { serviceMasterName, trackerName } from "../durable/names.ts";
+import { PackageStore } from "../durable/package-store.ts";
 import type { Registry } from "../durable/registry.ts";
 import { watchUrl } from "../durable/registry-watch.ts";
 import { NODE_ID_HEADER } from "../durable/resource-tracker.ts";
@@ -50,6 +52,7 @@ function connectTo(env: Env): Connect {
         },
         heartbeat: (nodeId, messages) => tracker(nodeId).heartbeat(nodeId, messages),
         readLog: (request) => tracker(request.nodeId).readLog(request),
+        queryNode: (nodeId, query) => tracker(nodeId).queryNode(nodeId, query),
       },
       get registry() {
         return env.REGISTRY.getByName(cluster);
@@ -57,6 +60,8 @@ function connectTo(env: Env): Connect {
       registryWatch: {
         watch: (...watch) => watchRegistry(env.REGISTRY.getByName(cluster), ...watch),
       },
+      packages: env.STORE === undefined ? null : new PackageStore(env.STORE, cluster),
+      logs: env.STORE === undefined ? null : new LogStore(env.STORE, cluster),
     };
   };
 }
@@ -109,6 +114,7 @@ function settingsOf(env: Env): Settings {
     development: env.SELVEDGE_DEVELOPMENT === "true",
     registryReaders: registryReaders(env),
     net: { clusters: clusterNames(env), remotes: parseNetSetting(env.SELVEDGE_NET) },
+    command: { url: env.SELVEDGE_COMMAND_URL, sha256: env.SELVEDGE_COMMAND_SHA256 },
   };
 }
 

@@ -6,7 +6,7 @@ import type { Context } from "hono";
 import type { ErrorCode, Failure } from "../shared/errors.ts";
 
 /** What a request that worked answers. */
-export const SUCCESS = { OK: 200, ACCEPTED: 202, NO_CONTENT: 204 } as const;
+export const SUCCESS = { OK: 200, ACCEPTED: 202, NO_CONTENT: 204, PARTIAL_CONTENT: 206 } as const;
 
 /** What a request answers whose answer its sender has already. */
 export const NOT_MODIFIED = 304;
@@ -33,6 +33,7 @@ export const STATUS_OF_REASON = {
   VersionMismatch: 412,
   RequestBodyTooLarge: 413,
   UnsupportedMediaType: 415,
+  RangeNotSatisfiable: 416,
   UpgradeRequired: 426,
   RemoteRegistryFailed: 502,
   RemoteRegistryTimeout: 504,

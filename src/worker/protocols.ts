@@ -2,16 +2,30 @@
  * What the edge is connected to. Routes see these protocols and never a Durable Object: the Worker's
  * entry binds them to stubs, tests bind them to fakes. Everything here belongs to one cluster.
  */
+import type {
+  AggregatedContainer,
+  AggregatedFile,
+  AnnounceLogs,
+  LogChunkPlace,
+} from "../shared/aggregated-logs.ts";
 import type { RegistryNames } from "../shared/dns.ts";
 import type { Reply } from "../shared/errors.ts";
-import type { ContainerId, NodeId } from "../shared/ids.ts";
+import type { ApplicationId, ContainerId, NodeId } from "../shared/ids.ts";
+import type {
+  Package,
+  PackageContent,
+  PackagePart,
+  PackageUpload,
+  PackageVersion,
+} from "../shared/package.ts";
 import type { ResourceManagerAdministrationProtocol } from "../shared/protocol/administration.ts";
 import type {
   ApplicationClientProtocol,
   ClusterSecurity,
   Principal,
 } from "../shared/protocol/application-client.ts";
-import type { LogReader } from "../shared/protocol/container-management.ts";
+import type { LogReader, ReadLogResponse } from "../shared/protocol/container-management.ts";
+import type { NodeQueries } from "../shared/protocol/node-query.ts";
 import type {
   RegistryOperations,
   RegistryPurge,
@@ -22,7 +36,7 @@ import type { AgentMessage, NodeHeartbeatResponse } from "../shared/protocol/res
 import type { ServiceProtocol } from "../shared/protocol/service.ts";
 
 /** The tracker shards of a cluster, as the edge uses them. */
-export interface NodeConnections extends LogReader {
+export interface NodeConnections extends LogReader, NodeQueries {
   /** Upgrades the request to the node's WebSocket. `nodeId` comes from the verified credential. */
   connect(nodeId: NodeId, request: Request): Promise<Response>;
   /** The same messages for a node that no socket reaches. */
@@ -30,6 +44,55 @@ export interface NodeConnections extends LogReader {
     nodeId: NodeId,
     messages: readonly AgentMessage[],
   ): Promise<Reply<NodeHeartbeatResponse>>;
+}
+
+/** The package store, as the edge uses it; what its methods do is said in durable/package-store.ts. */
+export interface Packages {
+  list(
+    filter: { readonly user?: string | undefined; readonly name?: string | undefined },
+    after: string | undefined,
+  ): Promise<{ readonly packages: readonly Package[]; readonly next: string | null }>;
+  get(of: PackageVersion): Promise<Reply<Package>>;
+  begin(of: PackageVersion, content: PackageContent): Promise<Reply<PackageUpload>>;
+  putPart(
+    user: string,
+    upload: string,
+    partNumber: number,
+    body: ReadableStream,
+  ): Promise<Reply<PackagePart>>;
+  complete(
+    of: PackageVersion,
+    upload: string,
+    content: PackageContent,
+    parts: readonly PackagePart[],
+  ): Promise<Reply<Package>>;
+  remove(of: PackageVersion): Promise<Reply<Package>>;
+  open(
+    sha256: string,
+    offset?: number,
+    length?: number,
+  ): Promise<
+    Reply<{
+      readonly body: ReadableStream;
+      readonly offset: number;
+      readonly lengthBytes: number;
+      readonly sizeBytes: number;
+    }>
+  >;
+}
+
+/** The store of aggregated logs, as the edge uses it; see durable/log-store.ts. */
+export interface Logs {
+  announce(containerId: ContainerId, nodeId: NodeId, said: AnnounceLogs): Promise<void>;
+  isAnnounced(user: string, containerId: ContainerId, nodeId: NodeId): Promise<boolean>;
+  putChunk(user: string, place: LogChunkPlace, packed: ReadableStream): Promise<void>;
+  containers(user: string, applicationId: ApplicationId): Promise<readonly AggregatedContainer[]>;
+  files(user: string, containerId: ContainerId): Promise<readonly AggregatedFile[]>;
+  read(
+    user: string,
+    containerId: ContainerId,
+    part: { readonly file: string; readonly offset: number; readonly length: number },
+  ): Promise<Reply<ReadLogResponse>>;
 }
 
 export type Protocols = {
@@ -44,6 +107,9 @@ export type Protocols = {
     RegistryPurge &
     RegistryReader;
   readonly registryWatch: RegistryWatch;
+  /** Null in a deployment without R2. */
+  readonly packages: Packages | null;
+  readonly logs: Logs | null;
 };
 
 /** Must be cheap and do no I/O: it is called for every request. */
@@ -63,6 +129,8 @@ export type Settings = {
   };
   /** Who reads the registry: anybody, or only users with a token. */
   readonly registryReaders: "anybody" | "authenticated";
+  /** Where `install.sh` gets the command from; undefined: the deployment does not say. */
+  readonly command?: { readonly url: string | undefined; readonly sha256: string | undefined };
 };
 
 /** Who calls, after authentication. */
@@ -86,6 +154,7 @@ export type AppEnv = {
     requestId: string;
     cluster: string;
     protocols: Protocols;
+    settings: Settings;
     /** Null on the few public paths. */
     caller: Caller | null;
   };

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { Cgroups, entrances, oomKills } from "../../src/agent/cgroups.ts";
+import { Cgroups, entrances, oomKills, resizeGroup } from "../../src/agent/cgroups.ts";
 import { containerId, runs, TestNode } from "./test-node.ts";
 import { launchContext } from "./test-tracker.ts";
 
@@ -100,6 +100,10 @@ describe("control groups of version 2", () => {
     expect(read("pids.max")).toBe("8192");
     expect(readFileSync(join(own(), "cgroup.subtree_control"), "utf8")).toBe("+memory +cpu +pids");
     if (group) expect(entrances(group)).toEqual([join(directory, "cgroup.procs")]);
+    if (group) expect(resizeGroup(group, { memoryMb: 512, vcores: 2 })).toBe(true);
+    expect(read("memory.max")).toBe("536870912");
+    expect(read("cpu.weight")).toBe("79");
+    expect(cgroups?.containers()).toEqual([containerId(1)]);
     writeFileSync(join(directory, "memory.events"), "low 0\noom 3\noom_kill 2\n");
     if (group) expect(oomKills(group)).toBe(2);
   });

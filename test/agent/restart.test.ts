@@ -169,7 +169,7 @@ it("never mistakes a recycled pid, or a pid from before a reboot, for its contai
   writeFileSync(state(`${rebooted}.json`), JSON.stringify({ ...record, bootId: "another" }));
   await node.start();
   expect(node.tracker.statuses.get(recycled)?.exitStatus).toBe(154);
-  expect(node.tracker.statuses.get(rebooted)?.exitStatus).toBe(154);
+  expect(node.tracker.statuses.get(rebooted)?.exitStatus).toBe(-100);
   expect(runs(leader)).toBe(true);
 });
 

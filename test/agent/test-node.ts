@@ -42,6 +42,8 @@ export class TestNode {
       credential: CREDENTIAL,
       cgroups: false,
       capability: { memoryMb: 1024, vcores: 2 },
+      // However full the disk of whoever runs the tests is.
+      health: { disks: { usedPercentMax: 100 } },
     };
   }
 

@@ -8,6 +8,7 @@ import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { type WebSocket, WebSocketServer } from "ws";
 import type { ContainerLaunchContext, ContainerStatus } from "../../src/shared/container.ts";
 import type { ContainerId } from "../../src/shared/ids.ts";
+import type { NodeAnswer, NodeQuery } from "../../src/shared/protocol/node-query.ts";
 import {
   type AgentMessage,
   agentMessageSchema,
@@ -28,6 +29,8 @@ export type Claims = {
   readonly user: string;
   readonly memoryMb?: number;
   readonly expiresInSeconds?: number;
+  /** Of the container's updates. */
+  readonly version?: number;
 };
 
 export type SigningKey = {
@@ -40,8 +43,8 @@ export async function signingKey(kid: string): Promise<SigningKey> {
   const { x } = await exportJWK(publicKey);
   return {
     verificationKey: { kid, kty: "OKP", crv: "Ed25519", x: x ?? "" },
-    sign: ({ containerId, nodeId, user, memoryMb = 128, expiresInSeconds = 600 }) =>
-      new SignJWT({ containerId, nodeId, user, resource: { memoryMb, vcores: 1 } })
+    sign: ({ containerId, nodeId, user, memoryMb = 128, expiresInSeconds = 600, version }) =>
+      new SignJWT({ containerId, nodeId, user, version, resource: { memoryMb, vcores: 1 } })
         .setProtectedHeader({ alg: "EdDSA", kid })
         .setAudience("container")
         .setExpirationTime(Math.floor(Date.now() / 1_000) + expiresInSeconds)
@@ -78,6 +81,10 @@ export class TestTracker {
   /** Every status in the order heard. */
   readonly history: ContainerStatus[] = [];
   readonly logs: LogChunk[] = [];
+  readonly answers: NodeAnswer[] = [];
+  /** Applications to finish, and those that the node says are over. */
+  readonly finishing = new Set<string>();
+  readonly finished: string[] = [];
   readonly desired = new Map<ContainerId, DesiredContainer>();
   readonly joins: string[] = [];
   connections = 0;
@@ -137,6 +144,25 @@ export class TestTracker {
 
   stop(containerId: ContainerId, exitStatus = -105, diagnostics = "stopped by the master"): void {
     this.put({ containerId, state: "STOP", exitStatus, diagnostics });
+  }
+
+  /** Changes what a container shall be while it runs. */
+  async update(
+    containerId: ContainerId,
+    revision: number,
+    change: Omit<Extract<DesiredContainer, { state: "RUN" }>, "containerId" | "state">,
+  ): Promise<ContainerStatus> {
+    this.put({ containerId, state: "RUN", revision, ...change });
+    return this.until(`revision ${revision} of ${containerId}`, () => {
+      const status = this.statuses.get(containerId);
+      return status?.revision === revision && status.subState !== "REINITIALIZING" && status;
+    });
+  }
+
+  async query(query: NodeQuery): Promise<NodeAnswer> {
+    const requestId = `request ${this.answers.length}`;
+    this.send({ type: "node-query", requestId, query });
+    return this.until("an answer", () => this.answers.find((each) => each.requestId === requestId));
   }
 
   acknowledge(containerId: ContainerId): void {
@@ -214,6 +240,8 @@ export class TestTracker {
   #hear(message: AgentMessage): TrackerMessage[] {
     this.received.push(message);
     if (message.type === "log") this.logs.push(message);
+    if (message.type === "node-answer") this.answers.push(message);
+    if (message.type === "applications-finished") this.finished.push(...message.applicationIds);
     if (message.type === "register") this.statuses.clear();
     if (message.type === "register" || message.type === "statuses") {
       for (const status of message.containers) {
@@ -232,6 +260,7 @@ export class TestTracker {
       desired: [...this.desired.values()],
       acknowledged: [],
       keys: [this.key.verificationKey],
+      finishedApplications: [...this.finishing],
       pingIntervalMs: this.pingIntervalMs,
     };
   }

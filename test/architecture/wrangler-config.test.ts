@@ -8,6 +8,7 @@ import { unstable_getMiniflareWorkerOptions as readByWrangler } from "wrangler";
 import { readWorkerSettings } from "../../scripts/wrangler-config.ts";
 
 const WRANGLER_TOML = fileURLToPath(new URL("../../wrangler.toml", import.meta.url));
+const KNOWN_BINDINGS = ["durableObjects", "r2Buckets"];
 /** What wrangler answers besides bindings. */
 const NO_BINDINGS = ["rootPath", "compatibilityDate", "compatibilityFlags", "modulesRules"];
 
@@ -24,6 +25,8 @@ it("[HS10] the local cluster runs the Worker with the settings of wrangler.toml"
       ]),
     ),
   ).toEqual(workerOptions.durableObjects);
+  expect(Object.keys(settings.r2Buckets)).toEqual(Object.keys(workerOptions.r2Buckets ?? {}));
+  expect(settings.r2Buckets).toMatchObject({ STORE: "selvedge" });
 });
 
 it("[HS10] wrangler.toml has no binding that the local cluster does not know of", () => {
@@ -31,7 +34,7 @@ it("[HS10] wrangler.toml has no binding that the local cluster does not know of"
   const isEmpty = (value: unknown): boolean =>
     typeof value === "object" && value !== null && Object.values(value).every(isEmpty);
   const unknown = Object.entries(workerOptions)
-    .filter(([name]) => name !== "durableObjects" && !NO_BINDINGS.includes(name))
+    .filter(([name]) => !KNOWN_BINDINGS.includes(name) && !NO_BINDINGS.includes(name))
     .filter(([, value]) => value !== undefined && !isEmpty(value))
     .map(([name]) => name);
   expect(unknown).toEqual([]);

@@ -86,6 +86,29 @@ describe("node start", () => {
     });
   });
 
+  it("[NM118] goes by its configuration and says so, and by its options before that", async () => {
+    writeFileSync(
+      join(desk.directory, "node.yaml"),
+      "yarn.nodemanager.resource.memory-mb: 4096\nyarn.nodemanager.resource.cpu-vcores: 3\n" +
+        "yarn.nodemanager.resource-type.yarn.io/gpu: 2\nselvedge.node.rack: /r7\n" +
+        "yarn.nodemanager.address: 0.0.0.0:8041\n",
+    );
+    const { ran, given } = await start(["--config", "node.yaml", "--memory", "2048"]);
+    expect(given?.configuration).toMatchObject({ memoryMb: 4_096, rack: "/r7" });
+    expect(given?.capability).toEqual({ memoryMb: 2_048, vcores: 3, extra: { "yarn.io/gpu": 2 } });
+    expect(ran.stderr).toContain("yarn.nodemanager.resource.cpu-vcores = 3\n");
+    expect(ran.stderr).toContain("note: yarn.nodemanager.address has no effect: ");
+  });
+
+  it("[NM118] refuses a configuration with mistakes, and one that is not there", async () => {
+    writeFileSync(join(desk.directory, "node.yaml"), "yarn.nodemanager.resource.memory-mb: lots\n");
+    const { ran, given } = await start(["--config", "node.yaml"]);
+    expect(ran.exitCode).toBe(40);
+    expect(ran.stderr).toContain("  - yarn.nodemanager.resource.memory-mb: expects a whole number");
+    expect(given).toBeUndefined();
+    expect((await start(["--config", "nothing.yaml"])).ran.exitCode).toBe(44);
+  });
+
   it("takes the join token from standard input", async () => {
     const { given } = await start(["--token-file", "-"], { stdin: "j0in\n" });
     expect(given?.joinToken).toBe("j0in");

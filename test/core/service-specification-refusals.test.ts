@@ -458,18 +458,14 @@ const PROPERTIES: readonly Case[] = [
   ],
 ];
 
-const file = { type: "XML", dest_file: "a.xml" };
 const UNSUPPORTED: readonly (readonly [path: string, input: unknown])[] = [
-  ["artifact", yarnfile({ artifact: { id: "x", type: "TARBALL" } })],
-  ["configuration.files", yarnfile({ configuration: { files: [file] } })],
+  ["artifact", yarnfile({ artifact: { id: "x", type: "SERVICE" } })],
   ["placement_policy", yarnfile({ placement_policy: { label: "gpu" } })],
   ["kerberos_principal", yarnfile({ kerberos_principal: { principal_name: "a/b@C" } })],
   ["docker_client_config", yarnfile({ docker_client_config: "hdfs:///x" })],
   ["dependencies", yarnfile({ dependencies: ["other"] })],
   ["resource.profile", yarnfile({ resource: { profile: "big" } })],
   ["components[0].artifact", of({ artifact: { id: "x", type: "SERVICE" } })],
-  ["components[0].configuration.files", of({ configuration: { files: [{}] } })],
-  ["components[0].run_privileged_container", of({ run_privileged_container: true })],
   ["components[0].decommissioned_instances", of({ decommissioned_instances: ["hello-0"] })],
   ["components[0].readiness_check.artifact", of({ readiness_check: { artifact: { id: "x" } } })],
   ["components[0].state", of({ state: "UPGRADING" })],
@@ -502,7 +498,7 @@ it("tells all that is wrong at once, and the first of it in the message", () => 
   expect(reply).toMatchObject({
     error: {
       message:
-        "components[0].launch_command: is empty: expects the shell command to run (and 2 more findings)",
+        "components[0].number_of_containers: expects 0 to 10000 containers, not -1 (and 2 more findings)",
     },
   });
 });

@@ -240,7 +240,7 @@ describe("what a GET answered, edited and sent again", () => {
 });
 
 describe("the specification's own examples", () => {
-  it("refuses hello-world for its DOCKER artifact alone", () => {
+  it("accepts hello-world", () => {
     const input = {
       name: "hello-world",
       version: "1.0.0",
@@ -259,15 +259,10 @@ describe("the specification's own examples", () => {
         },
       ],
     };
-    expect(findingsOf(define(input))).toEqual([
-      {
-        path: "components[0].artifact",
-        message: "artifact of type DOCKER is not supported yet by this version",
-      },
-    ]);
+    expect(defined(input).components[0]?.artifact).toMatchObject({ id: "nginx:latest" });
   });
 
-  it("refuses HBase for its artifacts and files, by name", () => {
+  it("refuses HBase for the absolute names of its files alone", () => {
     const part = (name: string, count: number) => ({
       name,
       number_of_containers: count,
@@ -295,10 +290,8 @@ describe("the specification's own examples", () => {
       quicklinks: { "HBase Master Status UI": "http://hbasemaster0.${SERVICE_NAME}:16010/" },
     };
     expect(findingsOf(define(input)).map(({ path }) => path)).toEqual([
-      "components[0].artifact",
-      "components[0].configuration.files",
-      "components[1].artifact",
-      "components[1].configuration.files",
+      "components[0].configuration.files[0].dest_file",
+      "components[1].configuration.files[0].dest_file",
     ]);
   });
 });

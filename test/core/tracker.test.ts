@@ -2,6 +2,10 @@
 import { describe, expect, it } from "vitest";
 import { Tracker } from "../../src/core/cluster/tracker.ts";
 import {
+  applicationsFinished,
+  finishApplications,
+} from "../../src/core/cluster/tracker-applications.ts";
+import {
   containerStatuses,
   expireNodes,
   NODE_GRACE_MS,
@@ -11,16 +15,22 @@ import {
   registerNodeManager,
 } from "../../src/core/cluster/tracker-node.ts";
 import type { ContainerStatus } from "../../src/shared/container.ts";
-import type { DesiredContainer } from "../../src/shared/protocol/resource-tracker.ts";
+import type {
+  DesiredContainer,
+  TrackerMessage,
+} from "../../src/shared/protocol/resource-tracker.ts";
 
 const NOW_MS = 1_000_000;
 const NODE = "a:1";
 const MASTER = "default/ann/hello";
+const C1 = "container_e01_1700000000000_0001_01_000001";
+const APPLICATION = "application_1700000000000_0001";
+const C2 = "container_e01_1700000000000_0001_01_000002";
 
 function bench() {
   const tracker = new Tracker();
   let session = 0;
-  const register = (containers: ContainerStatus[] = []) => {
+  const register = (containers: ContainerStatus[] = [], applications?: string[]) => {
     session += 1;
     const node = {
       nodeId: NODE,
@@ -33,7 +43,10 @@ function bench() {
       healthy: true,
       healthReport: "",
     };
-    const message = { type: "register", protocolVersion: 1, node, containers } as const;
+    const message = {
+      ...({ type: "register", protocolVersion: 1, node, containers } as const),
+      ...(applications ? { applications } : {}),
+    };
     registerNodeManager(tracker, message, session, []);
     return session;
   };
@@ -97,27 +110,27 @@ describe("a node", () => {
   it("[TK1] is told its whole desired set whenever it registers", () => {
     const { register, start, hear, sent } = bench();
     register();
-    start("c1");
-    start("c2");
-    hear(status("c1"));
+    start(C1);
+    start(C2);
+    hear(status(C1));
     sent();
-    register([status("c1")]);
+    register([status(C1)]);
     const [message] = sent();
     expect(message?.type).toBe("registered");
     const desired = message?.type === "registered" ? message.desired : [];
     expect(desired.map((entry) => [entry.containerId, "launch" in entry])).toEqual([
-      ["c1", false],
-      ["c2", true],
+      [C1, false],
+      [C2, true],
     ]);
   });
 
   it("[TK1] that comes back without a container it had has lost it", () => {
     const { tracker, register, start, hear } = bench();
     register();
-    start("c1");
-    hear(status("c1"));
+    start(C1);
+    hear(status(C1));
     register();
-    expect(tracker.containers.get("c1")?.status).toMatchObject({
+    expect(tracker.containers.get(C1)?.status).toMatchObject({
       state: "COMPLETE",
       exitStatus: 154,
     });
@@ -126,13 +139,13 @@ describe("a node", () => {
   it("[TK6] has a grace period to come back, in which nothing is lost", () => {
     const { tracker, register, start, hear, acknowledge } = bench();
     const session = register();
-    start("c1");
-    hear(status("c1"));
+    start(C1);
+    hear(status(C1));
     acknowledge();
     nodeDisconnected(tracker, NODE, session, NOW_MS);
     expect(nextNodeDeadlineMs(tracker)).toBe(NOW_MS + NODE_GRACE_MS);
     expireNodes(tracker, NOW_MS + NODE_GRACE_MS - 1);
-    register([status("c1")]);
+    register([status(C1)]);
     expect(tracker.report("0")).toBeNull();
     expect(nextNodeDeadlineMs(tracker)).toBeNull();
   });
@@ -140,11 +153,11 @@ describe("a node", () => {
   it("[TK6] that stays away is LOST, and its containers with it", () => {
     const { tracker, register, start, lose } = bench();
     register();
-    start("c1");
+    start(C1);
     lose();
     expect(tracker.report("0")).toMatchObject({
       nodes: [{ presence: "LOST", reason: "no connection for 10 s" }],
-      containers: [{ containerId: "c1", state: "COMPLETE", exitStatus: -100 }],
+      containers: [{ containerId: C1, state: "COMPLETE", exitStatus: -100 }],
     });
   });
 
@@ -170,19 +183,19 @@ describe("the end of a container", () => {
   it("[TK2] is acknowledged once it is stored, also when nobody knows the container", () => {
     const { register, start, hear, sent } = bench();
     register();
-    start("c1");
+    start(C1);
     sent();
-    hear(ended("c1"), ended("stranger"));
-    expect(sent()).toEqual([{ type: "acknowledge", containerIds: ["c1", "stranger"] }]);
+    hear(ended(C1), ended("stranger"));
+    expect(sent()).toEqual([{ type: "acknowledge", containerIds: [C1, "stranger"] }]);
   });
 
   it("[TK2] is the last word", () => {
     const { tracker, register, start, hear } = bench();
     register();
-    start("c1");
-    hear(ended("c1", 3));
-    hear(status("c1"));
-    expect(tracker.containers.get("c1")?.status).toMatchObject({
+    start(C1);
+    hear(ended(C1, 3));
+    hear(status(C1));
+    expect(tracker.containers.get(C1)?.status).toMatchObject({
       state: "COMPLETE",
       exitStatus: 3,
     });
@@ -191,9 +204,9 @@ describe("the end of a container", () => {
   it("[TK7] is kept until the ResourceManager has heard of it, and no longer", () => {
     const { tracker, register, start, hear, acknowledge } = bench();
     register();
-    start("c1");
+    start(C1);
     const before = acknowledge();
-    hear(ended("c1"));
+    hear(ended(C1));
     tracker.reportAcknowledged(before?.generation ?? 0, []);
     expect(tracker.containers.size).toBe(1);
     acknowledge();
@@ -207,16 +220,18 @@ describe("starting containers", () => {
     const { register, start, sent } = bench();
     register();
     sent();
-    start("c1");
-    start("c1");
+    start(C1);
+    start(C1);
     expect(sent()).toHaveLength(1);
   });
 
   it("[TK8] keeps the launch context no longer than until the node has it", () => {
     const { tracker, register, start, hear } = bench();
     register();
-    start("c1");
-    hear(status("c1", { state: "NEW" }));
+    start(C1);
+    hear(status(C1, { state: "NEW", ready: false }));
+    expect(tracker.containers.get(C1)?.launch).not.toBeNull();
+    hear(status(C1));
     expect(JSON.stringify([...tracker.containers.values()])).not.toContain("s3cret");
   });
 
@@ -228,10 +243,10 @@ describe("starting containers", () => {
     acknowledge();
     register();
     sent();
-    start("c1", before);
+    start(C1, before);
     expect(sent()).toEqual([]);
     expect(tracker.report("0")?.containers).toMatchObject([
-      { containerId: "c1", state: "COMPLETE", exitStatus: -100 },
+      { containerId: C1, state: "COMPLETE", exitStatus: -100 },
     ]);
   });
 
@@ -242,7 +257,7 @@ describe("starting containers", () => {
     nodeDisconnected(tracker, NODE, session, NOW_MS);
     register();
     sent();
-    start("c1", before);
+    start(C1, before);
     expect(sent()).toMatchObject([{ type: "desired" }]);
   });
 
@@ -250,19 +265,19 @@ describe("starting containers", () => {
     const { tracker, register, start, sent } = bench();
     register();
     sent();
-    const order = { nodeId: NODE, containerId: "c1", exitStatus: -100, diagnostics: "released" };
+    const order = { nodeId: NODE, containerId: C1, exitStatus: -100, diagnostics: "released" };
     expect(tracker.cleanupContainers([order])).toEqual([]);
-    start("c1");
+    start(C1);
     const entries = sent().flatMap((message): readonly DesiredContainer[] =>
       message.type === "desired" ? message.put : [],
     );
-    expect(entries).toMatchObject([{ containerId: "c1", state: "STOP", exitStatus: -100 }]);
+    expect(entries).toMatchObject([{ containerId: C1, state: "STOP", exitStatus: -100 }]);
   });
 
   it("[TK5] cannot happen on a node that is not there, so that an order is carried out already", () => {
     const { tracker } = bench();
-    const order = { nodeId: NODE, containerId: "c1", exitStatus: -100, diagnostics: "released" };
-    expect(tracker.cleanupContainers([order])).toEqual(["c1"]);
+    const order = { nodeId: NODE, containerId: C1, exitStatus: -100, diagnostics: "released" };
+    expect(tracker.cleanupContainers([order])).toEqual([C1]);
     expect(tracker.containers.size).toBe(0);
   });
 });
@@ -271,8 +286,8 @@ describe("what is owed to the ResourceManager and the masters", () => {
   it("[TK3] is said again, whole, until it is acknowledged", () => {
     const { tracker, register, start, hear } = bench();
     register();
-    start("c1");
-    hear(status("c1"));
+    start(C1);
+    hear(status(C1));
     expect(tracker.report("0")).toEqual(tracker.report("0"));
     expect(tracker.unheardMasters()).toEqual([MASTER]);
     const { generation, statuses } = tracker.statusesFor(MASTER);
@@ -284,11 +299,11 @@ describe("what is owed to the ResourceManager and the masters", () => {
   it("[TK3] is the same after a restart, and nothing that was acknowledged is said again", () => {
     const { tracker, register, start, hear, acknowledge } = bench();
     register();
-    start("c1");
-    hear(status("c1"));
+    start(C1);
+    hear(status(C1));
     acknowledge();
     expect(reloaded(tracker).report("0")).toBeNull();
-    hear(ended("c1"));
+    hear(ended(C1));
     expect(reloaded(tracker).report("0")).toEqual(tracker.report("0"));
   });
 
@@ -302,11 +317,145 @@ describe("what is owed to the ResourceManager and the masters", () => {
   it("[TK3] contains a change that came while the report was on its way", () => {
     const { tracker, register, start, hear } = bench();
     register();
-    start("c1");
-    hear(status("c1"));
+    start(C1);
+    hear(status(C1));
     const report = tracker.report("0");
-    hear(ended("c1", 7));
+    hear(ended(C1, 7));
     tracker.reportAcknowledged(report?.generation ?? 0, []);
-    expect(tracker.report("0")?.containers).toMatchObject([{ containerId: "c1", exitStatus: 7 }]);
+    expect(tracker.report("0")?.containers).toMatchObject([{ containerId: C1, exitStatus: 7 }]);
+  });
+});
+
+describe("changing a container that runs", () => {
+  const entriesIn = (messages: readonly TrackerMessage[]) =>
+    messages.flatMap((message): readonly DesiredContainer[] =>
+      message.type === "desired" ? message.put : [],
+    );
+  const upgrade = { containerId: C1, launch: { ...launch, version: 2 } };
+
+  it("[TK9] is told to the node, again at every registration, until the node has done it", () => {
+    const { tracker, register, start, hear, sent } = bench();
+    register();
+    start(C1);
+    hear(status(C1));
+    sent();
+    const request = { ...upgrade, reInitialization: "PENDING" } as const;
+    expect(tracker.updateContainers(MASTER, [request])).toEqual([]);
+    const entry = {
+      state: "RUN",
+      revision: 1,
+      launch: { version: 2 },
+      reInitialization: "PENDING",
+    };
+    expect(entriesIn(sent())).toMatchObject([entry]);
+    register([status(C1)]);
+    expect(sent()).toMatchObject([{ type: "registered", desired: [entry] }]);
+    hear(status(C1, { revision: 1 }));
+    register([status(C1, { revision: 1 })]);
+    const [message] = sent();
+    const desired = message?.type === "registered" ? message.desired : [];
+    expect(desired).toEqual([
+      { containerId: C1, state: "RUN", revision: 1, reInitialization: "PENDING" },
+    ]);
+  });
+
+  it("[TK9] has a new revision each time, and a commit needs no launch context", () => {
+    const { tracker, register, start, hear, sent } = bench();
+    register();
+    start(C1);
+    hear(status(C1));
+    tracker.updateContainers(MASTER, [{ ...upgrade, reInitialization: "PENDING" }]);
+    hear(status(C1, { revision: 1 }));
+    sent();
+    tracker.updateContainers(MASTER, [{ containerId: C1, reInitialization: "COMMITTED" }]);
+    expect(entriesIn(sent())).toEqual([
+      { containerId: C1, state: "RUN", revision: 2, reInitialization: "COMMITTED" },
+    ]);
+  });
+
+  it("[TK9] keeps the new launch context though the node speaks of the old one", () => {
+    const { tracker, register, start, hear } = bench();
+    register();
+    start(C1);
+    hear(status(C1));
+    tracker.updateContainers(MASTER, [upgrade]);
+    hear(status(C1, { ready: false }));
+    expect(tracker.containers.get(C1)?.launch).toMatchObject({ version: 2 });
+  });
+
+  it("[TK9] is refused to another master, and for a container that ends", () => {
+    const { tracker, register, start, hear, sent } = bench();
+    register();
+    start(C1);
+    start(C2);
+    hear(ended(C2));
+    sent();
+    expect(tracker.updateContainers("default/eve/other", [upgrade])).toEqual([C1]);
+    expect(tracker.updateContainers(MASTER, [{ ...upgrade, containerId: C2 }])).toEqual([C2]);
+    expect(sent()).toEqual([]);
+  });
+});
+
+describe("a container that its node prepares", () => {
+  it("[TK8] is sent again, whole, to an agent that came back without it", () => {
+    const { register, start, hear, sent } = bench();
+    register();
+    start(C1);
+    hear(status(C1, { state: "NEW", ready: false, subState: "LOCALIZING" }));
+    sent();
+    register();
+    expect(sent()).toMatchObject([{ desired: [{ containerId: C1, state: "RUN", token: "t" }] }]);
+  });
+});
+
+describe("an application that is finished", () => {
+  it("[TK10] is told to every node that had a container of it, until the node has cleaned up", () => {
+    const { tracker, register, start, hear, acknowledge, sent } = bench();
+    register();
+    start(C1);
+    hear(ended(C1));
+    acknowledge();
+    sent();
+    finishApplications(tracker, [APPLICATION, "application_1700000000000_0002"]);
+    finishApplications(tracker, [APPLICATION]);
+    expect(sent()).toEqual([{ type: "finish-applications", applicationIds: [APPLICATION] }]);
+    register([], [APPLICATION]);
+    expect(sent()).toMatchObject([{ finishedApplications: [APPLICATION] }]);
+    applicationsFinished(tracker, NODE, [APPLICATION]);
+    expect(tracker.applications.size).toBe(0);
+  });
+
+  it("[TK10] is kept over a restart", () => {
+    const { tracker, register, start } = bench();
+    register();
+    start(C1);
+    finishApplications(tracker, [APPLICATION]);
+    expect([...reloaded(tracker).applications.values()]).toMatchObject([{ finished: true }]);
+  });
+
+  it("[TK10] is one that the tracker does not know, when a node still has it", () => {
+    const { register, sent } = bench();
+    register([], [APPLICATION]);
+    expect(sent()).toMatchObject([{ finishedApplications: [APPLICATION] }]);
+  });
+
+  it("[TK10] is not one whose containers the node is still to start", () => {
+    const { tracker, register, start, sent } = bench();
+    register();
+    start(C1);
+    sent();
+    register([], []);
+    expect(tracker.applications.size).toBe(1);
+    expect(sent()).toMatchObject([{ finishedApplications: [] }]);
+  });
+
+  it("[TK10] goes with its node", () => {
+    const { tracker, register, start, lose, acknowledge } = bench();
+    register();
+    start(C1);
+    acknowledge();
+    lose();
+    acknowledge();
+    expect(tracker.applications.size).toBe(0);
   });
 });

@@ -3,8 +3,9 @@ import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { TrackedNode } from "../../src/core/cluster/tracker.ts";
 import { NODE_EXPIRY_MS, NODE_GRACE_MS } from "../../src/core/cluster/tracker-node.ts";
+import { trackerName } from "../../src/durable/names.ts";
 import { EXIT } from "../../src/shared/container.ts";
-import { type EdgeCluster, openCluster } from "./support/edge-cluster.ts";
+import { type EdgeCluster, env, openCluster } from "./support/edge-cluster.ts";
 import type { TestAgent } from "./support/test-agent.ts";
 import { isStable } from "./support/thread.ts";
 import { VirtualClock } from "./support/virtual-clock.ts";
@@ -316,5 +317,47 @@ describe("what a node can make others believe", () => {
     expect((await trackedNode("a:8041"))?.presence).toBe("CONNECTED");
     await isStable(cluster, newer, 1);
     expect(newer.launches).toEqual([]);
+  });
+});
+
+describe("what is put through to a node", () => {
+  const query = { type: "get", path: "/ws/v1/node/info" } as const;
+  const tracker = () => env.RESOURCE_TRACKER.getByName(trackerName(cluster.name, "0"));
+
+  it("[RT12] is answered by the node's own words, and its failures stay failures", async () => {
+    const agent = await cluster.startNode("a:8041");
+    const ask = async (answer: object) => {
+      const known = agent.received.length;
+      const reply = tracker().queryNode("a:8041", query);
+      const asked = await cluster.until("the question", () =>
+        agent.received.slice(known).find((message) => message.type === "node-query"),
+      );
+      expect(asked).toMatchObject({ query });
+      const requestId = asked.type === "node-query" ? asked.requestId : "";
+      agent.sendText(JSON.stringify({ type: "node-answer", requestId, ...answer }));
+      return reply;
+    };
+    expect(await ask({ body: '{"id":"a:8041"}' })).toEqual({ ok: true, value: '{"id":"a:8041"}' });
+    const error = { code: "NOT_FOUND", message: "no such container" } as const;
+    expect(await ask({ error })).toEqual({ ok: false, error });
+  });
+
+  it("[RT12] fails at once when the node is not connected", async () => {
+    expect(await tracker().queryNode("nowhere:8041", query)).toMatchObject({
+      ok: false,
+      error: { code: "UNAVAILABLE", message: "node nowhere:8041 is not connected" },
+    });
+  });
+
+  it("[RT13] the end of an application reaches the nodes that have something of it", async () => {
+    const agent = await cluster.startNode("a:8041");
+    await cluster.launch();
+    await isStable(cluster, agent, 1);
+    const application = (await cluster.view()).id ?? "";
+    await tracker().finishApplications([application, application]);
+    const told = await cluster.until("the order", () =>
+      agent.received.find((message) => message.type === "finish-applications"),
+    );
+    expect(told).toMatchObject({ applicationIds: [application] });
   });
 });

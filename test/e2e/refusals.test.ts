@@ -119,15 +119,15 @@ describe("a Yarnfile is refused with the place of what is wrong", () => {
       component({ resource: { cpus: 0, memory: "64" } }),
     ],
     [
-      "a container image",
-      "components[0].artifact",
-      "not supported yet",
-      component({ artifact: { id: "nginx", type: "DOCKER" } }),
+      "a package that nobody has pushed",
+      "components[0].artifact.id",
+      "there is no package nothing:1.0",
+      component({ artifact: { id: "packages/nothing:1.0", type: "TARBALL" } }),
     ],
     [
-      "a placement policy",
-      "components[0].placement_policy",
-      "not supported yet",
+      "a placement policy that names nothing",
+      "components[0].placement_policy.constraints[0]",
+      "expects target_tags",
       component({ placement_policy: { constraints: [{ type: "AFFINITY", scope: "NODE" }] } }),
     ],
     [
@@ -202,7 +202,7 @@ describe("a Yarnfile is refused with the place of what is wrong", () => {
   it("a queue that is not there, when the ResourceManager is asked", async () => {
     const { status, detail } = await refused(JSON.stringify(yarnfile({ queue: "no" })), JSON_TYPE);
     expect(status).toBe(400);
-    expect(detail).toContain('queue "no" does not exist');
+    expect(detail).toContain('there is no queue "no"');
   });
 });
 

@@ -1,4 +1,5 @@
 /** Small Yarnfiles for tests: the least that is valid, and what a case changes of it. */
+import type { ResolvedPackages } from "../../src/core/service/pinned-source.ts";
 import { defineService } from "../../src/core/service/specification.ts";
 import type { Finding, Reply } from "../../src/shared/errors.ts";
 import type { ServiceDefinition } from "../../src/shared/service.ts";
@@ -23,13 +24,13 @@ export function yarnfile(changes: Readonly<Record<string, unknown>> = {}) {
 }
 
 /** As the edge does it: schema first, then the rules. */
-export function define(input: unknown): Reply<ServiceDefinition> {
+export function define(input: unknown, packages?: ResolvedPackages): Reply<ServiceDefinition> {
   const parsed = parseYarnfile(input);
-  return parsed.ok ? defineService(parsed.value, OWNER) : parsed;
+  return parsed.ok ? defineService(parsed.value, OWNER, packages) : parsed;
 }
 
-export function defined(input: unknown): ServiceDefinition {
-  const reply = define(input);
+export function defined(input: unknown, packages?: ResolvedPackages): ServiceDefinition {
+  const reply = define(input, packages);
   if (!reply.ok) throw new Error(JSON.stringify(reply.error, null, 2));
   return reply.value;
 }

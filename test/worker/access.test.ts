@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { ok } from "../../src/shared/errors.ts";
 import { createApp, ENDPOINTS } from "../../src/worker/app.ts";
 import { accessOf } from "../../src/worker/auth.ts";
 import {
@@ -6,6 +7,7 @@ import {
   type FakeCluster,
   fakeCluster,
   NODE_ID,
+  PACKAGE,
   serviceOf,
   signer,
   yarnfile,
@@ -15,9 +17,12 @@ beforeEach(() => {
   vi.spyOn(console, "log").mockReturnValue();
 });
 
+const WEB = "/ws/v1/packages/joe/web/1.0";
+const NODE_LOGS = `/ws/v1/node/logs/${CONTAINER_ID}`;
 const APP = "/ws/v1/cluster/apps/application_1503963985568_0002";
 const CONF = "/ws/v1/cluster/scheduler-conf";
 const NODE = `/ws/v1/cluster/nodes/${encodeURIComponent(NODE_ID)}`;
+const NODE_WEB = `/nodes/${encodeURIComponent(NODE_ID)}/ws/v1/node`;
 const STOP_DEFAULT = {
   "update-queue": [{ "queue-name": "root.default", params: { state: "STOPPED" } }],
 };
@@ -136,6 +141,27 @@ const WORKING: Record<string, { path: string; body?: unknown; headers?: Record<s
       path: "/ws/v1/cluster/node-lists",
       body: { include: [], exclude: ["old.example.com"] },
     },
+    "get /install.sh": { path: "/install.sh" },
+    "get /nodes/:node/ws/v1/node": { path: NODE_WEB },
+    "get /nodes/:node/ws/v1/node/info": { path: `${NODE_WEB}/info` },
+    "get /nodes/:node/ws/v1/node/apps": { path: `${NODE_WEB}/apps` },
+    "get /nodes/:node/ws/v1/node/apps/:application": {
+      path: `${NODE_WEB}/apps/application_1503963985568_0002`,
+    },
+    "get /nodes/:node/ws/v1/node/containers": { path: `${NODE_WEB}/containers` },
+    "get /nodes/:node/ws/v1/node/containers/:container": {
+      path: `${NODE_WEB}/containers/${CONTAINER_ID}`,
+    },
+    "get /nodes/:node/ws/v1/node/containers/:container/logs": {
+      path: `${NODE_WEB}/containers/${CONTAINER_ID}/logs`,
+    },
+    "get /nodes/:node/ws/v1/node/containers/:container/logs/:file": {
+      path: `${NODE_WEB}/containers/${CONTAINER_ID}/logs/stdout`,
+    },
+    "get /nodes/:node/ws/v1/node/containerlogs/:container/:file": {
+      path: `${NODE_WEB}/containerlogs/${CONTAINER_ID}/stdout`,
+    },
+    "get /nodes/:node/ws/v1/node/auxiliaryservices": { path: `${NODE_WEB}/auxiliaryservices` },
     "get /ws/v1/node/connect": {
       path: "/ws/v1/node/connect",
       headers: { upgrade: "websocket" },
@@ -169,6 +195,41 @@ const WORKING: Record<string, { path: string; body?: unknown; headers?: Record<s
       path: "/ws/v1/registry-operations/purge",
       body: { yarnId: CONTAINER_ID, persistence: "container" },
     },
+    "get /ws/v1/packages": { path: "/ws/v1/packages" },
+    "get /ws/v1/packages/:user/:name/:version": { path: WEB },
+    "post /ws/v1/packages/:user/:name/:version/uploads": {
+      path: `${WEB}/uploads`,
+      body: { sha256: PACKAGE.sha256, sizeBytes: 1 },
+    },
+    "put /ws/v1/packages/:user/:name/:version/parts/:part": {
+      path: `${WEB}/parts/1?upload=u`,
+      body: {},
+      headers: { "content-length": "2" },
+    },
+    "post /ws/v1/packages/:user/:name/:version/complete": {
+      path: `${WEB}/complete`,
+      body: {
+        ...{ sha256: PACKAGE.sha256, sizeBytes: 1, upload: "u" },
+        parts: [{ partNumber: 1, etag: "e" }],
+      },
+    },
+    "delete /ws/v1/packages/:user/:name/:version": { path: WEB },
+    "get /ws/v1/node/packages/:sha256": { path: `/ws/v1/node/packages/${PACKAGE.sha256}` },
+    "put /ws/v1/node/logs/:container": {
+      path: NODE_LOGS,
+      body: { user: "joe", instance: "hello-0", complete: false },
+    },
+    "get /ws/v1/node/logs/:container": { path: `${NODE_LOGS}?user=joe` },
+    "put /ws/v1/node/logs/:container/:file/:start": {
+      path: `${NODE_LOGS}/stdout/0?user=joe&end=2`,
+      body: {},
+      headers: { "content-length": "2" },
+    },
+    "get /ws/v1/logs/:application": { path: "/ws/v1/logs/application_1503963985568_0002" },
+    "get /ws/v1/logs/:container/files": { path: `/ws/v1/logs/${CONTAINER_ID}/files` },
+    "get /ws/v1/logs/:container/files/:file": {
+      path: `/ws/v1/logs/${CONTAINER_ID}/files/stdout`,
+    },
     "post /ws/v1/node/join": { path: "/ws/v1/node/join", body: { nodeId: NODE_ID } },
   };
 
@@ -191,6 +252,7 @@ function ask(cluster: FakeCluster, operation: string, token: string | undefined)
 /** Joe owns the service `web` and the registry path `/users/joe/a`. */
 async function clusterOfJoe() {
   const cluster = await fakeCluster();
+  cluster.state.nodeAnswer = ok(JSON.stringify({ json: {} }));
   cluster.services.set("joe/web", serviceOf("joe", "web"));
   await cluster.ask("POST", "/ws/v1/registry-operations/mknode", {
     token: cluster.tokens.joe,
@@ -228,6 +290,7 @@ describe("every operation of the API", () => {
     expect(open.map(({ method, path }) => `${method} ${path}`)).toEqual([
       "get /healthz",
       "post /ws/v1/security/claim",
+      "get /install.sh",
     ]);
   });
 

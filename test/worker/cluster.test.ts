@@ -193,6 +193,7 @@ describe("the description of the API", () => {
     expect(open.map(([path]) => path)).toEqual([
       "/healthz",
       "/ws/v1/security/claim",
+      "/install.sh",
       "/registry/v1/{path}",
     ]);
   });

@@ -13,10 +13,11 @@ import type {
   ServiceEntry,
 } from "../../src/shared/protocol/application-client.ts";
 import type { ReadLogRequest } from "../../src/shared/protocol/container-management.ts";
+import type { NodeQuery } from "../../src/shared/protocol/node-query.ts";
 import type { ServiceProtocol } from "../../src/shared/protocol/service.ts";
 import type { ServiceView } from "../../src/shared/service.ts";
 import { createApp } from "../../src/worker/app.ts";
-import type { Protocols, Settings } from "../../src/worker/protocols.ts";
+import type { Logs, Packages, Protocols, Settings } from "../../src/worker/protocols.ts";
 import { clusterWithNode, coreAdministration, withLabel } from "../support/core-administration.ts";
 import { mapRegistry } from "../support/map-registry.ts";
 
@@ -25,7 +26,32 @@ export const CONTAINER_ID = "container_e03_1503963985568_0002_01_000001";
 export const CONTAINER_PATH =
   "/users/joe/yarn-service/web/components/ctr-e03-1503963985568-0002-01-000001";
 export const NODE_ID = "worker1.example.com:8041";
+export const PACKAGE = {
+  ...{ user: "joe", name: "web", version: "1.0" },
+  sha256: "ab".repeat(32),
+  sizeBytes: 1,
+  pushedMs: 1,
+};
 export const CLAIM_CODE = "the-right-claim-code";
+
+/** One package, and one log, of everybody. */
+const PACKAGES: Packages = {
+  list: async () => ({ packages: [PACKAGE], next: null }),
+  get: async () => ok(PACKAGE),
+  begin: async () => ok({ upload: "u", partBytes: 1 }),
+  putPart: async (_user, _upload, partNumber) => ok({ partNumber, etag: "e" }),
+  complete: async () => ok(PACKAGE),
+  remove: async () => ok(PACKAGE),
+  open: async () => ok({ body: new Blob(["x"]).stream(), offset: 0, lengthBytes: 1, sizeBytes: 1 }),
+};
+const LOGS: Logs = {
+  announce: async () => {},
+  isAnnounced: async () => true,
+  putChunk: async () => {},
+  containers: async () => [],
+  files: async () => [],
+  read: async () => ok({ data: "kept\n", nextOffset: 5, end: true }),
+};
 
 /** Signs tokens as a cluster of that name would, with a key of its own. */
 export async function signer(cluster: string, kid = `key-of-${cluster}`) {
@@ -48,6 +74,8 @@ type FakeOptions = {
   development?: boolean;
   name?: string;
   registryReaders?: Settings["registryReaders"];
+  /** False: a deployment without R2. */
+  hasStore?: boolean;
 };
 
 /** One cluster, `default` and claimed unless said otherwise, with tokens of everybody in it. */
@@ -57,10 +85,13 @@ export async function fakeCluster(options: FakeOptions = {}) {
   const services = new Map<string, ServiceView>();
   const applications: ApplicationReport[] = [applicationOf("joe")];
   const logRequests: ReadLogRequest[] = [];
+  const nodeQueries: { nodeId: string; query: NodeQuery }[] = [];
   const connectedClusters: string[] = [];
   const state = {
     claimed: options.claimed ?? true,
     resourceManagerFails: false,
+    /** What every node answers to every question; null: the question. */
+    nodeAnswer: null as Reply<string> | null,
     endedContainers: new Set<string>(),
   };
 
@@ -168,9 +199,16 @@ export async function fakeCluster(options: FakeOptions = {}) {
         logRequests.push(request);
         return ok({ data: "hello\n", nextOffset: 6, end: false });
       },
+      async queryNode(nodeId, query) {
+        called("queryNode");
+        nodeQueries.push({ nodeId, query });
+        return state.nodeAnswer ?? ok(JSON.stringify({ nodeId, query }));
+      },
     },
     registry,
     registryWatch: registry,
+    packages: options.hasStore === false ? null : PACKAGES,
+    logs: options.hasStore === false ? null : LOGS,
   };
 
   const settings: Settings = {
@@ -179,6 +217,7 @@ export async function fakeCluster(options: FakeOptions = {}) {
     development: options.development ?? false,
     registryReaders: options.registryReaders ?? "anybody",
     net: { clusters: ["blue", "default"], remotes: new Map() },
+    command: { url: "https://example.com/selvedge.mjs", sha256: "0".repeat(64) },
   };
   const app = createApp((cluster) => {
     connectedClusters.push(cluster);
@@ -233,6 +272,7 @@ export async function fakeCluster(options: FakeOptions = {}) {
     services,
     applications,
     logRequests,
+    nodeQueries,
     connectedClusters,
     state,
     /** Reached methods beside those that every request may need. */

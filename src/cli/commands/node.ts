@@ -2,13 +2,13 @@
  * `selvedge node …`: run this machine as a node, list the nodes, make join tokens. `start` is the
  * one verb that runs the agent inside this process; it ends with the process, gracefully.
  */
-import { availableParallelism, homedir, hostname, totalmem } from "node:os";
-import { join, resolve } from "node:path";
+import { availableParallelism, totalmem } from "node:os";
+import { resolve } from "node:path";
 import type { Command } from "commander";
+import type { NodeConfiguration } from "../../agent/main.ts";
 import { clusterClient, type NodeView } from "../../client/cluster.ts";
 import { clusterUrl } from "../../client/http.ts";
 import { securityClient } from "../../client/security.ts";
-import { isNodeId } from "../../shared/ids.ts";
 import {
   JOIN_TOKEN_USES_MAX,
   TOKEN_LIFETIME_SECONDS_MAX,
@@ -23,6 +23,10 @@ import { formatTime } from "../progress.ts";
 import type { Registrar, Session } from "../session.ts";
 import { readSecretFile } from "../settings.ts";
 import { registerNodeAdministration } from "./node-administration.ts";
+import { registerDoctor } from "./node-doctor.ts";
+import { registerInstall } from "./node-install.ts";
+import { defaultHome, NODE_PORT, nodeIdOf, readNodeConfiguration } from "./node-place.ts";
+import { registerStatus } from "./node-status.ts";
 
 /** What the agent is given, and what it gives back: src/agent/main.ts. */
 export type NodeManagerOptions = {
@@ -36,6 +40,7 @@ export type NodeManagerOptions = {
   readonly capability?: Resource;
   readonly cgroups?: boolean;
   readonly stopContainersOnExit?: boolean;
+  readonly configuration?: NodeConfiguration;
 };
 export type StartNodeManager = (options: NodeManagerOptions) => Promise<{
   readonly nodeId: string;
@@ -45,6 +50,7 @@ export type StartNodeManager = (options: NodeManagerOptions) => Promise<{
 }>;
 
 type StartOptions = {
+  readonly config?: string;
   readonly token?: string;
   readonly tokenFile?: string;
   readonly nodeId?: string;
@@ -59,8 +65,6 @@ type StartOptions = {
   readonly stopContainersOnExit?: boolean;
 };
 
-/** YARN's default port of a NodeManager; here it only tells nodes of one host apart. */
-const NODE_PORT = 8041;
 /** `yarn.nodemanager.resource.memory-mb` by detection: what is left for the machine itself. */
 const MEMORY_SHARE = 0.8;
 
@@ -71,6 +75,9 @@ export function registerNode(registrar: Registrar, startNodeManager: StartNodeMa
   registerStart(registrar, group, startNodeManager);
   registerList(registrar, group);
   registerJoinToken(registrar, group);
+  registerInstall(registrar, group);
+  registerStatus(registrar, group);
+  registerDoctor(registrar, group);
   registerNodeAdministration(registrar, group);
 }
 
@@ -83,6 +90,7 @@ function registerStart(registrar: Registrar, group: Command, start: StartNodeMan
         "The first start needs a join token (`selvedge node token`); later ones do not. It may\n" +
         "also be given in the environment as SELVEDGE_JOIN_TOKEN.",
     )
+    .option("--config <file>", "configuration: YARN's properties as YAML or JSON; options win")
     .option("--token <token>", "join token; other users of this machine can see it: better use")
     .option("--token-file <file>", "file that holds the join token; `-` reads standard input")
     .option("--node-id <host:port>", `name of the node (default: this host's, port ${NODE_PORT})`)
@@ -102,14 +110,16 @@ function registerStart(registrar: Registrar, group: Command, start: StartNodeMan
   registrar.action<StartOptions>(command, "other", async (session, _args, options) => {
     const { io, output } = session;
     const joinToken = await joinTokenOf(options, io);
+    const configuration = await configurationOf(options, session);
     const { url, cluster } = session.connection();
     const node = await start({
       url: clusterUrl(url, cluster),
       home: resolve(io.cwd, options.home ?? defaultHome(io)),
-      nodeId: nodeIdOf(options),
+      nodeId: nodeIdOf(options.nodeId),
       cgroups: options.cgroups,
       stopContainersOnExit: options.stopContainersOnExit ?? false,
-      ...capabilityOf(options),
+      ...capabilityOf(options, configuration),
+      ...(configuration === undefined ? {} : { configuration }),
       ...(joinToken === undefined ? {} : { joinToken }),
       ...(options.rack === undefined ? {} : { rack: options.rack }),
       ...(options.label === undefined ? {} : { labels: options.label }),
@@ -152,29 +162,38 @@ async function joinTokenOf(options: StartOptions, io: Io): Promise<string | unde
   return options.token ?? (io.env["SELVEDGE_JOIN_TOKEN"]?.trim() || undefined);
 }
 
-function nodeIdOf({ nodeId = `${hostname().toLowerCase()}:${NODE_PORT}` }: StartOptions): string {
-  if (isNodeId(nodeId)) return nodeId;
-  throw usageError(
-    `${JSON.stringify(nodeId)} is not a node id`,
-    "a node id is host:port, such as --node-id worker1.example.com:8041",
-  );
+/** Says what of it counts, so that a person sees what the agent really goes by. */
+async function configurationOf(
+  { config }: StartOptions,
+  { io, output }: Session,
+): Promise<NodeConfiguration | undefined> {
+  if (config === undefined) return undefined;
+  const configuration = await readNodeConfiguration(config, io);
+  for (const [name, value] of Object.entries(configuration.honoured)) {
+    output.note(`${name} = ${oneLine(value)}`);
+  }
+  for (const note of configuration.notes) output.note(`note: ${oneLine(note)}`);
+  return configuration;
 }
 
 /** The agent detects the machine by itself; here only what options say differs from it. */
-function capabilityOf({ memory, vcores, resource }: StartOptions): { capability?: Resource } {
+function capabilityOf(
+  { memory, vcores, resource }: StartOptions,
+  configuration: NodeConfiguration | undefined,
+): { capability?: Resource } {
   if (memory === undefined && vcores === undefined && resource === undefined) return {};
+  const configured = (amount: number | undefined) => (amount === -1 ? undefined : amount);
+  const extra = { ...configuration?.resourceTypes, ...resource };
   return {
     capability: {
-      memoryMb: memory ?? Math.floor((totalmem() / 1_048_576) * MEMORY_SHARE),
-      vcores: vcores ?? availableParallelism(),
-      ...(resource === undefined ? {} : { extra: resource }),
+      memoryMb:
+        memory ??
+        configured(configuration?.memoryMb) ??
+        Math.floor((totalmem() / 1_048_576) * MEMORY_SHARE),
+      vcores: vcores ?? configured(configuration?.vcores) ?? availableParallelism(),
+      ...(Object.keys(extra).length === 0 ? {} : { extra }),
     },
   };
-}
-
-function defaultHome(io: Io): string {
-  const data = io.env["XDG_DATA_HOME"] || join(io.env["HOME"] || homedir(), ".local", "share");
-  return join(data, "selvedge", "node");
 }
 
 function registerList(registrar: Registrar, group: Command): void {

@@ -4,9 +4,10 @@
  * it works for hosts that nobody can reach; containers that come later are followed as well.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Command } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import { ProblemError } from "../../client/problem-error.ts";
 import { type ServicesClient, servicesClient } from "../../client/services.ts";
+import { logFileNameSchema } from "../../shared/aggregated-logs.ts";
 import type { ComponentView, ContainerView, ServiceView } from "../../shared/service.ts";
 import { collect, refuseUnknown, wholeNumber } from "../arguments.ts";
 import { cliError, usageError } from "../errors.ts";
@@ -16,11 +17,12 @@ import { type LogSource, readChunk, readTail, readToEnd } from "../log-reader.ts
 import { oneLine } from "../output.ts";
 import type { Registrar, Session } from "../session.ts";
 
-type LogsOptions = {
+export type LogsOptions = {
   readonly instance?: readonly string[];
   readonly component?: readonly string[];
   readonly file: string;
   readonly tail?: number;
+  readonly grep?: RegExp;
   readonly follow?: boolean;
 };
 
@@ -35,41 +37,83 @@ export function registerLogs(registrar: Registrar, group: Command): void {
   const command = group
     .command("logs")
     .description("show the logs of a service's containers")
-    .argument("<name>", "name of the service")
+    .argument("<name>", "name of the service");
+  registrar.action<LogsOptions>(
+    withLogsOptions(command),
+    "service",
+    async (session, [name = ""], options) => {
+      await showService(session, await viewOf(session, name), options);
+    },
+  );
+}
+
+/** The options of every verb that shows logs. */
+export function withLogsOptions(command: Command): Command {
+  return command
     .option("-i, --instance <instance>", "only this instance, such as hello-0; repeatable", collect)
     .option("-c, --component <name>", "only this component; repeatable", collect)
-    .option("--file <file>", "stdout or stderr", "stdout")
+    .option("--file <file>", "stdout, stderr, or another file of the log directory", "stdout")
     .option("--tail <n>", "only the last n lines of each", wholeNumber(0, 100_000))
+    .option("--grep <pattern>", "only lines that the regular expression finds", pattern)
     .option("-f, --follow", "go on as more is written; also new containers'");
-  registrar.action<LogsOptions>(command, "service", async (session, [name = ""], options) => {
-    if (options.file !== "stdout" && options.file !== "stderr") {
-      throw usageError(`there is no log file ${options.file}`, "it is stdout or stderr");
-    }
-    const client = servicesClient(session.http(), session.connection().user);
-    const view = await client.get(name);
-    const task: Task = { session, client, name, file: options.file, options };
-    refuseUnknownNames(view, options);
-    const instances = containersOf(view, options).map((each) => each.component_instance_name);
-    const printer = createLogPrinter(session, instances, options.instance?.length !== 1);
-    try {
-      await (options.follow ? follow(task, printer) : showOnce(task, view, printer));
-    } finally {
-      printer.close();
-    }
-  });
+}
+
+function pattern(text: string): RegExp {
+  try {
+    return new RegExp(text);
+  } catch (error) {
+    throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
+  }
+}
+
+export function viewOf(session: Session, name: string): Promise<ServiceView> {
+  return servicesClient(session.http(), session.connection().user).get(name);
+}
+
+/** Shows the logs of the service's present containers; `view` is what it is now. */
+export async function showService(
+  session: Session,
+  view: ServiceView,
+  options: LogsOptions,
+): Promise<void> {
+  const file = checkedFile(options.file);
+  const client = servicesClient(session.http(), session.connection().user);
+  const task: Task = { session, client, name: view.name, file, options };
+  refuseUnknownNames(view, options);
+  const instances = containersOf(view, options).map((each) => each.component_instance_name);
+  const isPrefixed = options.instance?.length !== 1;
+  const printer = createLogPrinter(session, instances, isPrefixed, options.grep);
+  try {
+    await (options.follow ? follow(task, printer) : showOnce(task, view, printer));
+  } finally {
+    printer.close();
+  }
+}
+
+/** Fails for what can be no log file's name. */
+export function checkedFile(file: string): string {
+  if (logFileNameSchema.safeParse(file).success) return file;
+  throw usageError(
+    `there is no log file ${file}`,
+    "it is stdout, stderr, or a name such as gc.log",
+  );
 }
 
 type Task = {
   readonly session: Session;
   readonly client: ServicesClient;
   readonly name: string;
-  readonly file: "stdout" | "stderr";
+  readonly file: string;
   readonly options: LogsOptions;
 };
 
 function sourceOf(task: Task, container: ContainerView): LogSource {
   const { client, name, file } = task;
-  return { client, service: name, containerId: container.id, file };
+  const containerId = container.id;
+  return {
+    read: (offset, length, waitMs) =>
+      client.log(name, { containerId, file, offset, length, waitMs }),
+  };
 }
 
 function componentsOf(view: ServiceView, options: LogsOptions): readonly ComponentView[] {
@@ -114,7 +158,12 @@ async function showOnce(task: Task, view: ServiceView, printer: LogPrinter): Pro
   if (failure !== undefined) throw failure;
 }
 
-async function show(source: LogSource, tail: number | undefined, take: (text: string) => void) {
+/** All of a log, or its last lines; false where there is none (yet). */
+export async function show(
+  source: LogSource,
+  tail: number | undefined,
+  take: (text: string) => void,
+) {
   if (tail === undefined) return (await readToEnd(source, 0, take)) !== null;
   const found = await readTail(source, tail);
   if (found !== null) take(found.text);

@@ -366,6 +366,10 @@ export class Cluster {
     this.scheduler.removeApplication(application.attemptId);
     const current = this.applications.get(application.applicationId) ?? application;
     this.applications.put({ ...current, ...end, finishedMs: nowMs });
+    for (const tracker of [...this.trackers.values()]) {
+      const finished = [...(tracker.finished ?? []), application.applicationId];
+      this.trackers.put({ ...tracker, finished });
+    }
     this.#ended(application.attemptId, "application-attempt");
     this.#ended(application.applicationId, "application");
     const exit = {

@@ -4,7 +4,12 @@
  */
 import { EXIT } from "../../shared/container.ts";
 import { fail, ok, type Reply } from "../../shared/errors.ts";
-import { applicationOfContainer, type ContainerId, type NodeId } from "../../shared/ids.ts";
+import {
+  type ApplicationId,
+  applicationOfContainer,
+  type ContainerId,
+  type NodeId,
+} from "../../shared/ids.ts";
 import type {
   CleanupOrder,
   ContainerReport,
@@ -22,10 +27,11 @@ export function reportNodes(
   report: TrackerReport,
   nowMs: number,
 ): { readonly acknowledged: number; readonly cleanup: readonly CleanupOrder[] } {
-  const known = cluster.trackers.get(report.shard)?.generation ?? 0;
+  const tracker = cluster.trackers.get(report.shard);
+  const known = tracker?.generation ?? 0;
   if (report.generation < known) return { acknowledged: known, cleanup: [] };
   if (report.generation > known) {
-    cluster.trackers.put({ shard: report.shard, generation: report.generation });
+    cluster.trackers.put({ ...tracker, shard: report.shard, generation: report.generation });
   }
   const cleanup: CleanupOrder[] = [];
   for (const container of report.containers) {
@@ -163,6 +169,28 @@ export function unsentCleanups(cluster: Cluster): ReadonlyMap<string, readonly C
     orders.set(shard, ofShard);
   }
   return orders;
+}
+
+/** Finished applications that tracker shards are still to be told of. */
+export function untoldFinished(cluster: Cluster): ReadonlyMap<string, readonly ApplicationId[]> {
+  const untold = new Map<string, readonly ApplicationId[]>();
+  for (const { shard, finished } of cluster.trackers.values()) {
+    if (finished !== undefined && finished.length > 0) untold.set(shard, finished);
+  }
+  return untold;
+}
+
+/** The shard has stored that these are finished. */
+export function finishedTold(
+  cluster: Cluster,
+  shard: string,
+  applicationIds: readonly ApplicationId[],
+): void {
+  const tracker = cluster.trackers.get(shard);
+  if (!tracker) return;
+  const told = new Set(applicationIds);
+  const finished = (tracker.finished ?? []).filter((id) => !told.has(id));
+  cluster.trackers.put({ ...tracker, finished });
 }
 
 /** The tracker has stored the orders; those `gone` it never had, so that they are over already. */

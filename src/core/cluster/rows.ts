@@ -121,7 +121,12 @@ export type ContainerRow = {
 };
 
 /** The last report heard from a tracker shard. */
-export type TrackerRow = { readonly shard: string; readonly generation: number };
+export type TrackerRow = {
+  readonly shard: string;
+  readonly generation: number;
+  /** Finished applications that the shard was not told of; absent: none. */
+  readonly finished?: readonly ApplicationId[];
+};
 
 export type DirectoryRow = {
   readonly master: MasterName;

@@ -1,12 +1,13 @@
 /** What agents say to their tracker shard, and what becomes of nodes that fall silent. */
 import { type ContainerStatus, EXIT } from "../../shared/container.ts";
-import type { ContainerId, NodeId } from "../../shared/ids.ts";
+import type { ApplicationId, ContainerId, NodeId } from "../../shared/ids.ts";
 import type {
   DesiredContainer,
   RegisterNodeManager,
   VerificationKey,
 } from "../../shared/protocol/resource-tracker.ts";
 import { desiredOf, type TrackedContainer, type TrackedNode, type Tracker } from "./tracker.ts";
+import { applicationsOfNode, finishedApplications } from "./tracker-applications.ts";
 
 /** How long a node whose connection broke may take to come back before it is LOST. */
 export const NODE_GRACE_MS = 10_000;
@@ -49,9 +50,12 @@ export function registerNodeManager(
     const row = tracker.containers.get(id);
     if (!row || row.status === null || row.status.state === "COMPLETE" || reported.has(id))
       continue;
-    tracker.lose(row, "its NodeManager came back without this container", EXIT.LOST);
+    // It had not come as far as its launch, so that it can be started anew.
+    if (row.status.state === "NEW") tracker.containers.put({ ...row, status: null });
+    else tracker.lose(row, "its NodeManager came back without this container", EXIT.LOST);
   }
-  sendDesired(tracker, nodeId, generation, keys, acknowledged);
+  const finished = applicationsOfNode(tracker, nodeId, message.applications);
+  sendDesired(tracker, nodeId, generation, keys, acknowledged, finished);
 }
 
 /** For a node without a socket: the whole desired set again. */
@@ -61,21 +65,23 @@ export function resendDesired(
   keys: readonly VerificationKey[],
 ): void {
   const node = tracker.nodes.get(nodeId);
-  if (node) sendDesired(tracker, nodeId, node.generation, keys, []);
+  if (!node) return;
+  const finished = finishedApplications(tracker, nodeId);
+  sendDesired(tracker, nodeId, node.generation, keys, [], finished);
 }
 
-/** Launch contexts go only to a node that has not yet said that it knows the container. */
 function sendDesired(
   tracker: Tracker,
   nodeId: NodeId,
   generation: number,
   keys: readonly VerificationKey[],
   acknowledged: readonly ContainerId[],
+  finishedApplications: readonly ApplicationId[],
 ): void {
   const desired: DesiredContainer[] = [];
   for (const id of tracker.containersOfNode.of(nodeId)) {
     const row = tracker.containers.get(id);
-    if (row && row.status?.state !== "COMPLETE") desired.push(desiredOf(row, row.status === null));
+    if (row && row.status?.state !== "COMPLETE") desired.push(desiredOf(row));
   }
   tracker.send(nodeId, {
     type: "registered",
@@ -83,6 +89,7 @@ function sendDesired(
     desired,
     acknowledged,
     keys,
+    finishedApplications,
     pingIntervalMs: PING_INTERVAL_MS,
   });
 }
@@ -117,12 +124,13 @@ function updateStatus(tracker: Tracker, nodeId: NodeId, status: ContainerStatus)
   const before = row.status;
   if (before !== null && JSON.stringify(before) === JSON.stringify(status)) return;
   const stateIsNew = before?.state !== status.state;
+  // The launch context holds the user's environment: it stays no longer than the agent, which keeps
+  // nothing of it until it launches, may need it.
+  const isTaken = status.state !== "NEW" && (status.revision ?? 0) >= (row.revision ?? 0);
   const updated: TrackedContainer = {
     ...row,
     status,
-    // The launch context holds the user's environment; once the agent has it, it is not needed.
-    launch: null,
-    token: "",
+    ...(isTaken ? { launch: null, token: "" } : {}),
     changedIn: stateIsNew ? tracker.tickClock() : row.changedIn,
     changedForMasterIn: status.state === "RUNNING" ? tracker.tickClock() : row.changedForMasterIn,
   };

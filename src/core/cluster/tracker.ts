@@ -9,22 +9,30 @@
  * A container's row is kept until it is COMPLETE and the ResourceManager has acknowledged that.
  */
 import { type ContainerLaunchContext, type ContainerStatus, EXIT } from "../../shared/container.ts";
-import type { ContainerId, NodeId } from "../../shared/ids.ts";
+import {
+  type ApplicationId,
+  applicationOfContainer,
+  type ContainerId,
+  type NodeId,
+} from "../../shared/ids.ts";
 import type { NodeFacts } from "../../shared/node.ts";
 import type {
   MasterName,
   StartContainerRequest,
+  UpdateContainerRequest,
 } from "../../shared/protocol/container-management.ts";
 import type {
   CleanupOrder,
   DesiredContainer,
   NodeReport,
+  ReInitialization,
   TrackerMessage,
   TrackerReport,
 } from "../../shared/protocol/resource-tracker.ts";
 import { type Change, Index, Table } from "../table.ts";
 import { guard } from "../transitions.ts";
 import type { Exit } from "./rows.ts";
+import { applicationKey, applicationStarts } from "./tracker-applications.ts";
 import { PRESENCE_TRANSITIONS } from "./transitions.ts";
 
 /** The peer name of the ResourceManager; all others are masters. */
@@ -58,9 +66,20 @@ export type TrackedContainer = {
   readonly stop: Exit | null;
   /** null: the agent has not said that it knows the container. */
   readonly status: ContainerStatus | null;
+  /** Of what its master changed after the start; absent: nothing. */
+  readonly revision?: number;
+  readonly reInitialization?: ReInitialization;
   /** The shard's clock at the last change for the ResourceManager, and for the master. */
   readonly changedIn: number;
   readonly changedForMasterIn: number;
+};
+
+/** An application that has, or had, containers on a node, and has not been cleaned up there. */
+export type TrackedApplication = {
+  readonly nodeId: NodeId;
+  readonly applicationId: ApplicationId;
+  /** The node is to clean up. */
+  readonly finished: boolean;
 };
 
 /** Up to which clock a peer has acknowledged what it was told. */
@@ -69,9 +88,10 @@ export type PeerRow = { readonly peer: string; readonly acknowledged: number };
 export class Tracker {
   readonly nodes = new Table<TrackedNode>("nodes", (row) => row.facts.nodeId);
   readonly containers = new Table<TrackedContainer>("containers", (row) => row.containerId);
+  readonly applications = new Table<TrackedApplication>("applications", applicationKey);
   readonly peers = new Table<PeerRow>("peers", (row) => row.peer);
   /** Peers come first: while the others are loaded it must be known what was acknowledged. */
-  readonly tables = [this.peers, this.nodes, this.containers] as const;
+  readonly tables = [this.peers, this.nodes, this.containers, this.applications] as const;
   readonly containersOfNode = new Index(
     this.containers,
     (row) => row.containerId,
@@ -81,6 +101,12 @@ export class Tracker {
     this.containers,
     (row) => row.containerId,
     (row) => row.master,
+  );
+  readonly applicationsOfNode = new Index(this.applications, applicationKey, (row) => row.nodeId);
+  readonly nodesOfApplication = new Index(
+    this.applications,
+    applicationKey,
+    (row) => row.applicationId,
   );
   readonly waitingNodes = new Index(
     this.nodes,
@@ -193,6 +219,9 @@ export class Tracker {
       if (node && node.changedIn > generation) return false;
       if (node && (node.presence === "LOST" || node.presence === "SHUTDOWN")) {
         this.nodes.delete(nodeId);
+        for (const application of [...this.applicationsOfNode.of(nodeId)]) {
+          this.applications.delete(application);
+        }
       }
       return true;
     });
@@ -255,10 +284,42 @@ export class Tracker {
         changedForMasterIn: 0,
       };
       this.containers.put(row);
-      if (present) push(changed, nodeId, desiredOf(row, true));
-      else this.lose(row, "the node is not there any more, or was away meanwhile");
+      if (present) {
+        applicationStarts(this, nodeId, applicationOfContainer(containerId));
+        push(changed, nodeId, desiredOf(row));
+      } else this.lose(row, "the node is not there any more, or was away meanwhile");
     }
     this.#pushDesired(changed);
+  }
+
+  /**
+   * Changes what containers of the master shall be while they run. Answers those that are over, or
+   * ordered to end, or were never its own.
+   */
+  updateContainers(
+    master: MasterName,
+    requests: readonly UpdateContainerRequest[],
+  ): readonly ContainerId[] {
+    const gone: ContainerId[] = [];
+    const changed = new Map<NodeId, DesiredContainer[]>();
+    for (const { containerId, token, launch, reInitialization } of requests) {
+      const row = this.containers.get(containerId);
+      if (row?.master !== master || row.stop !== null || row.status?.state === "COMPLETE") {
+        gone.push(containerId);
+        continue;
+      }
+      const updated: TrackedContainer = {
+        ...row,
+        token: token ?? row.token,
+        launch: launch ?? row.launch,
+        revision: (row.revision ?? 0) + 1,
+        reInitialization: reInitialization ?? "COMMITTED",
+      };
+      this.containers.put(updated);
+      push(changed, row.nodeId, desiredOf(updated));
+    }
+    this.#pushDesired(changed);
+    return gone;
   }
 
   /**
@@ -278,7 +339,7 @@ export class Tracker {
       if (row.stop !== null || row.status?.state === "COMPLETE") continue;
       const stopped = { ...row, stop: { exitStatus, diagnostics } };
       this.containers.put(stopped);
-      push(changed, nodeId, desiredOf(stopped, true));
+      push(changed, nodeId, desiredOf(stopped));
     }
     this.#pushDesired(changed);
     return gone;
@@ -328,12 +389,18 @@ export class Tracker {
   }
 }
 
-/** An entry of the desired set; the launch context is left out for an agent that has it. */
-export function desiredOf(row: TrackedContainer, withLaunch: boolean): DesiredContainer {
-  const { containerId, stop, token, launch } = row;
+/** An entry of the desired set; token and launch context are in it as long as the row has them. */
+export function desiredOf(row: TrackedContainer): DesiredContainer {
+  const { containerId, stop, token, launch, revision, reInitialization } = row;
   if (stop) return { containerId, state: "STOP", ...stop };
-  if (!withLaunch || launch === null) return { containerId, state: "RUN" };
-  return { containerId, state: "RUN", token, launch };
+  return {
+    containerId,
+    state: "RUN",
+    ...(token === "" ? {} : { token }),
+    ...(launch === null ? {} : { launch }),
+    ...(revision === undefined ? {} : { revision }),
+    ...(reInitialization === undefined ? {} : { reInitialization }),
+  };
 }
 
 function nodeReport(node: TrackedNode): NodeReport {

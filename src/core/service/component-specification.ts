@@ -9,7 +9,15 @@ import { NO_RESOURCE, type Resource } from "../../shared/resource.ts";
 import type { ComponentDefinition, Configuration } from "../../shared/service.ts";
 import { formatPath, isEmptyValue } from "../../shared/validation.ts";
 import type { Yarnfile, YarnfileComponent, YarnfileConfiguration } from "../../shared/yarnfile.ts";
+import { readArtifact } from "./artifact.ts";
+import {
+  checkConfigFiles,
+  checkMergedFiles,
+  mergeConfigFiles,
+  readConfigFiles,
+} from "./config-files.ts";
 import { checkName } from "./names.ts";
+import type { ResolvedPackages } from "./pinned-source.ts";
 import { readPlacementPolicy } from "./placement-specification.ts";
 import { isPortName, PORT_NAME_RULE, portNamesIn, portsOf } from "./ports.ts";
 import { checkFrameworkProperties, ownTokens } from "./properties.ts";
@@ -23,7 +31,7 @@ import { checkUnsupportedInComponent } from "./unsupported.ts";
 export function readComponent(
   yarnfile: Yarnfile,
   index: number,
-  context: ServiceContext,
+  context: ServiceContext & { readonly packages: ResolvedPackages },
   findings: Finding[],
 ): Omit<ComponentDefinition, "rank"> {
   const component = yarnfile.components[index];
@@ -34,7 +42,6 @@ export function readComponent(
   };
 
   report("name", checkName(component.name, LIMITS.componentNameLengthMax));
-  report("launch_command", checkLaunchCommand(component.launch_command));
   report("number_of_containers", checkCount(component.number_of_containers));
   for (const [at, key] of (component.quicklinks ?? []).entries()) {
     if (Object.hasOwn(yarnfile.quicklinks ?? {}, key)) continue;
@@ -42,9 +49,19 @@ export function readComponent(
     findings.push({ path: formatPath([...path, "quicklinks", at]), message });
   }
   findings.push(...checkUnsupportedInComponent(component, formatPath(path)));
-  findings.push(...checkConfiguration(component.configuration, [...path, "configuration"]));
+  const { packages } = context;
+  const configurationPath = [...path, "configuration"];
+  findings.push(...checkConfiguration(component.configuration, configurationPath, packages));
 
-  const configuration = mergeConfiguration(yarnfile.configuration, component.configuration);
+  const configuration = mergeConfiguration(
+    yarnfile.configuration,
+    component.configuration,
+    packages,
+  );
+  const artifact = readArtifact(yarnfile, component, { packages, configuration, path, findings });
+  if (artifact?.type !== "DOCKER" || component.launch_command) {
+    report("launch_command", checkLaunchCommand(component.launch_command));
+  }
   const tokens = previewTokens(yarnfile.name, component.name, configuration, context);
   const checkPath = [...path, "readiness_check"];
   const textFindings: Finding[] = [];
@@ -52,6 +69,7 @@ export function readComponent(
     name: component.name,
     dependencies: [...new Set(component.dependencies ?? [])],
     launchCommand: component.launch_command ?? "",
+    ...(artifact === undefined ? {} : { artifact }),
     resource: resourceOf(yarnfile, component, path, findings),
     numberOfContainers: component.number_of_containers ?? 0,
     restartPolicy: component.restart_policy ?? "ALWAYS",
@@ -60,7 +78,8 @@ export function readComponent(
     quicklinks: component.quicklinks ?? [],
     ...readPlacement(yarnfile, component, [...path, "placement_policy"], findings),
   } satisfies Omit<ComponentDefinition, "rank">;
-  findings.push(...checkNumberOfEntries(configuration, [...path, "configuration"]));
+  findings.push(...checkNumberOfEntries(configuration, configurationPath));
+  findings.push(...checkMergedFiles(configuration.files ?? [], [...configurationPath, "files"]));
   textFindings.push(...checkSubstitutedLengths(definition, path));
   // Looking for ports replaces tokens, which only texts of a known size can bear.
   findings.push(...(textFindings.length > 0 ? textFindings : checkPorts(definition, path)));
@@ -119,13 +138,15 @@ function resourceOf(
 export function checkConfiguration(
   configuration: YarnfileConfiguration | undefined,
   path: readonly PropertyKey[],
+  packages: ResolvedPackages,
 ): Finding[] {
-  const { properties = {}, env = {} } = configuration ?? {};
+  const { properties = {}, env = {}, files = [] } = configuration ?? {};
   const findings = checkFrameworkProperties(properties, [...path, "properties"]);
   for (const [name, value] of Object.entries(env)) {
     const message = checkVariable(name, value);
     if (message) findings.push({ path: formatPath([...path, "env", name]), message });
   }
+  findings.push(...checkConfigFiles(files, [...path, "files"], packages));
   return findings;
 }
 
@@ -136,13 +157,18 @@ function checkVariable(name: string, value: string): string | undefined {
   return value.includes("\0") ? "contains a NUL character" : undefined;
 }
 
-function mergeConfiguration(
+/** Files are there only where there are some. */
+export function mergeConfiguration(
   service: YarnfileConfiguration | undefined,
   component: YarnfileConfiguration | undefined,
+  packages: ResolvedPackages,
 ): Configuration {
+  const merged = mergeConfigFiles(service?.files ?? [], component?.files ?? []);
+  const files = readConfigFiles(merged, packages);
   return {
     properties: { ...service?.properties, ...component?.properties },
     env: { ...service?.env, ...component?.env },
+    ...(files.length === 0 ? {} : { files }),
   };
 }
 

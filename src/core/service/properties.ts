@@ -4,6 +4,11 @@
  * below; a misspelt one would change nothing and say nothing, so unknown ones are refused. All
  * others are the user's own values, to be named as `${name}`.
  */
+import {
+  DEFAULT_LOG_AGGREGATION,
+  isLogPattern,
+  type LogAggregationContext,
+} from "../../shared/aggregated-logs.ts";
 import { didYouMeanClause } from "../../shared/did-you-mean.ts";
 import type { Finding } from "../../shared/errors.ts";
 import type { Configuration } from "../../shared/service.ts";
@@ -54,7 +59,16 @@ const PROPERTIES = {
 } as const satisfies Readonly<Record<string, Property>>;
 
 type PropertyName = keyof typeof PROPERTIES;
-const NAMES = Object.keys(PROPERTIES) as PropertyName[];
+
+/** Patterns of log files' names (YARN's LogAggregationContext); the last two are Hadoop's. */
+const LOG_PATTERNS = {
+  includePattern: "yarn.service.log.include-pattern",
+  excludePattern: "yarn.service.log.exclude-pattern",
+  rolledIncludePattern: "yarn.service.rolling-log.include-pattern",
+  rolledExcludePattern: "yarn.service.rolling-log.exclude-pattern",
+} as const satisfies Record<keyof LogAggregationContext, string>;
+
+const NAMES: readonly string[] = [...Object.keys(PROPERTIES), ...Object.values(LOG_PATTERNS)];
 
 export type RestartSettings = {
   /** The service fails when a component's failures within the window exceed it. */
@@ -81,6 +95,22 @@ export function sigkillDelayMs(configuration: Configuration): number {
   return read(configuration, "yarn.nodemanager.sleep-delay-before-sigkill.ms");
 }
 
+/** Which log files are kept; undefined where YARN's defaults hold. */
+export function logAggregation({ properties }: Configuration): LogAggregationContext | undefined {
+  const { includePattern, excludePattern, rolledIncludePattern, rolledExcludePattern } =
+    LOG_PATTERNS;
+  const isSet = Object.values(LOG_PATTERNS).some((name) => properties[name] !== undefined);
+  if (!isSet) return undefined;
+  const rolled = properties[rolledIncludePattern] ?? DEFAULT_LOG_AGGREGATION.rolledIncludePattern;
+  return {
+    includePattern: properties[includePattern] ?? DEFAULT_LOG_AGGREGATION.includePattern,
+    excludePattern: properties[excludePattern] ?? DEFAULT_LOG_AGGREGATION.excludePattern,
+    rolledIncludePattern: rolled,
+    // Who asks for some files does not want YARN's default, which takes them all out again.
+    rolledExcludePattern: properties[rolledExcludePattern] ?? "",
+  };
+}
+
 /** Findings for the framework's properties among `properties`, which stand at `path`. */
 export function checkFrameworkProperties(
   properties: Readonly<Record<string, string>>,
@@ -88,7 +118,7 @@ export function checkFrameworkProperties(
 ): Finding[] {
   return Object.entries(properties).flatMap(([name, value]) => {
     if (!isFrameworkProperty(name)) return [];
-    const message = isKnown(name) ? checkValue(PROPERTIES[name], value) : unknown(name);
+    const message = isKnown(name) ? checkValue(PROPERTIES[name], value) : checkText(name, value);
     return message === undefined ? [] : [{ path: formatPath([...path, name]), message }];
   });
 }
@@ -106,6 +136,12 @@ function isFrameworkProperty(name: string): boolean {
 
 function isKnown(name: string): name is PropertyName {
   return Object.hasOwn(PROPERTIES, name);
+}
+
+function checkText(name: string, value: string): string | undefined {
+  if (!Object.values(LOG_PATTERNS).some((known) => known === name)) return unknown(name);
+  if (isLogPattern(value)) return undefined;
+  return `${quote(value)} cannot be used: expects a file name with . .* .+ and |, three .* at most`;
 }
 
 function unknown(name: string): string {

@@ -13,26 +13,35 @@ import { LIMITS } from "../../shared/limits.ts";
 import type { ServiceDefinition } from "../../shared/service.ts";
 import { invalid, quote } from "../../shared/validation.ts";
 import type { Yarnfile } from "../../shared/yarnfile.ts";
-import { checkConfiguration, readComponent } from "./component-specification.ts";
+import {
+  checkConfiguration,
+  mergeConfiguration,
+  readComponent,
+} from "./component-specification.ts";
 import { dependencyLevels } from "./dependencies.ts";
 import { checkName } from "./names.ts";
+import type { ResolvedPackages } from "./pinned-source.ts";
 import { readResource } from "./resource-specification.ts";
 import type { ServiceContext } from "./substitution.ts";
 import { checkUnsupportedInService } from "./unsupported.ts";
 
 const DEFAULT_QUEUE = "default";
 
-/** Fails with INVALID_ARGUMENT and one finding for each broken rule. */
+/**
+ * Fails with INVALID_ARGUMENT and one finding for each broken rule. `packages` has an answer for
+ * each of the Yarnfile's packageReferences.
+ */
 export function defineService(
   yarnfile: Yarnfile,
   context: ServiceContext,
+  packages: ResolvedPackages = new Map(),
 ): Reply<ServiceDefinition> {
-  const findings = checkService(yarnfile);
+  const findings = checkService(yarnfile, packages);
   // The rules below compare components with each other; thousands of them would take their time.
   if (yarnfile.components.length > LIMITS.componentsPerServiceMax) return invalid(findings);
 
   const components = yarnfile.components.map((_, index) =>
-    readComponent(yarnfile, index, context, findings),
+    readComponent(yarnfile, index, { ...context, packages }, findings),
   );
   findings.push(...checkTogether(yarnfile, components));
   const sorted = dependencyLevels(components);
@@ -43,7 +52,6 @@ export function defineService(
   }
   if (findings.length > 0 || !sorted.ok) return invalid(findings);
 
-  const { properties = {}, env = {} } = yarnfile.configuration ?? {};
   const definition: ServiceDefinition = {
     name: yarnfile.name,
     version: yarnfile.version,
@@ -55,7 +63,7 @@ export function defineService(
       ...component,
       rank: sorted.levels.get(component.name) ?? 0,
     })),
-    configuration: { properties, env },
+    configuration: mergeConfiguration(yarnfile.configuration, undefined, packages),
     quicklinks: yarnfile.quicklinks ?? {},
   };
   const length = JSON.stringify(definition).length;
@@ -67,7 +75,7 @@ export function defineService(
 }
 
 /** Rules for the service alone. */
-function checkService(yarnfile: Yarnfile): Finding[] {
+function checkService(yarnfile: Yarnfile, packages: ResolvedPackages): Finding[] {
   const findings: Finding[] = [];
   const report = (path: string, message: string | undefined) => {
     if (message !== undefined) findings.push({ path, message });
@@ -84,7 +92,7 @@ function checkService(yarnfile: Yarnfile): Finding[] {
     report(`quicklinks.${name}`, checkQuicklink(link));
   }
   findings.push(...checkUnsupportedInService(yarnfile));
-  findings.push(...checkConfiguration(yarnfile.configuration, ["configuration"]));
+  findings.push(...checkConfiguration(yarnfile.configuration, ["configuration"], packages));
   if (yarnfile.resource) readResource(yarnfile.resource, ["resource"], findings);
   return findings;
 }

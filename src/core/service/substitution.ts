@@ -1,5 +1,5 @@
 /**
- * What `${…}` stands for in launch commands, environment values, readiness checks and quicklinks
+ * What `${…}` stands for in launch commands, environment values, files, readiness checks and quicklinks
  * (facts/yarn-services.md §4.9), and the ContainerLaunchContext that comes of it. Names of the
  * framework win over environment variables, those over the user's own properties. `${PORT.name}`
  * and `${THIS_HOST}` are left for the NodeManager.
@@ -15,8 +15,10 @@ import type {
   ServiceDefinition,
 } from "../../shared/service.ts";
 import { formatPath } from "../../shared/validation.ts";
+import { artifactResources, runtimeOf } from "./artifact.ts";
+import { checkFileLengths, fileResources, launchFiles } from "./config-files.ts";
 import { portsOf } from "./ports.ts";
-import { ownTokens, sigkillDelayMs } from "./properties.ts";
+import { logAggregation, ownTokens, sigkillDelayMs } from "./properties.ts";
 import { substitute, substitutedLength, type Tokens } from "./tokens.ts";
 
 export type ServiceContext = {
@@ -72,8 +74,9 @@ export function buildLaunchContext(input: LaunchInput): ContainerLaunchContext {
   );
   const commandTokens = new Map([...own, ...Object.entries(environment), ...framework]);
   const { url, port, ...timing } = readinessCheck;
+  const { launchCommand } = component;
   return {
-    commands: [substitute(component.launchCommand, commandTokens)],
+    commands: launchCommand === "" ? [] : [substitute(launchCommand, commandTokens)],
     environment,
     ports: portsOf(component),
     readinessCheck: {
@@ -84,6 +87,27 @@ export function buildLaunchContext(input: LaunchInput): ContainerLaunchContext {
     user,
     instance: instance.name,
     sigkillDelayMs: sigkillDelayMs(configuration),
+    ...contentOf(input, commandTokens),
+  };
+}
+
+/** What the container runs and reads; fields with nothing in them are left out. */
+function contentOf(
+  { component, definition, instance, user, domain }: LaunchInput,
+  tokens: Tokens,
+): Pick<ContainerLaunchContext, "localResources" | "files" | "runtime" | "logAggregation"> {
+  const { artifact, configuration } = component;
+  const localResources = { ...artifactResources(artifact), ...fileResources(configuration) };
+  const files = launchFiles(configuration, tokens);
+  const logs = logAggregation(configuration);
+  const element = userPathElement(user);
+  const names = [instance.name, definition.name, element.ok ? element.value : "", domain];
+  const runtime = runtimeOf(artifact, names.filter((name) => name !== "").join("."));
+  return {
+    ...(Object.keys(localResources).length === 0 ? {} : { localResources }),
+    ...(Object.keys(files).length === 0 ? {} : { files }),
+    ...(runtime === undefined ? {} : { runtime }),
+    ...(logs === undefined ? {} : { logAggregation: logs }),
   };
 }
 
@@ -139,6 +163,8 @@ export function checkSubstitutedLengths(
   const inCommand = (name: string) => longestValue(name) ?? lengths.get(name);
   const length = substitutedLength(launchCommand, own, inCommand);
   check(["launch_command"], length, LIMITS.launchCommandLengthMax);
+  const filesPath = [...path, "configuration", "files"];
+  findings.push(...checkFileLengths(configuration.files ?? [], own, inCommand, filesPath));
   return findings;
 }
 

@@ -8,9 +8,8 @@ import type { Yarnfile, YarnfileComponent } from "../../shared/yarnfile.ts";
 
 export function checkUnsupportedInService(yarnfile: Yarnfile): Finding[] {
   return unsupported({
-    artifact: yarnfile.artifact,
+    artifact: serviceArtifact(yarnfile.artifact),
     "resource.profile": yarnfile.resource?.profile,
-    "configuration.files": yarnfile.configuration?.files,
     placement_policy: yarnfile.placement_policy,
     kerberos_principal: yarnfile.kerberos_principal,
     docker_client_config: yarnfile.docker_client_config,
@@ -20,10 +19,8 @@ export function checkUnsupportedInService(yarnfile: Yarnfile): Finding[] {
 
 export function checkUnsupportedInComponent(component: YarnfileComponent, path: string): Finding[] {
   const findings = unsupported({
-    [`${path}.artifact`]: component.artifact,
+    [`${path}.artifact`]: serviceArtifact(component.artifact),
     [`${path}.resource.profile`]: component.resource?.profile,
-    [`${path}.configuration.files`]: component.configuration?.files,
-    [`${path}.run_privileged_container`]: component.run_privileged_container,
     [`${path}.decommissioned_instances`]: component.decommissioned_instances,
     [`${path}.readiness_check.artifact`]: component.readiness_check?.artifact,
   });
@@ -32,6 +29,11 @@ export function checkUnsupportedInComponent(component: YarnfileComponent, path: 
     ...findings,
     { path: `${path}.state`, message: "UPGRADING: upgrades are not supported yet" },
   ];
+}
+
+/** Artifacts of the other types are in artifact.ts. */
+function serviceArtifact(artifact: Yarnfile["artifact"]) {
+  return artifact?.type === "SERVICE" ? artifact : undefined;
 }
 
 function unsupported(fields: Readonly<Record<string, unknown>>): Finding[] {

@@ -3,7 +3,11 @@ import type { ReadinessCheck } from "../../shared/container.ts";
 import { fail, ok, type Reply } from "../../shared/errors.ts";
 import type { Resource } from "../../shared/resource.ts";
 import type {
+  ArtifactView,
+  ComponentArtifact,
   ComponentView,
+  ConfigFile,
+  ConfigFileView,
   Configuration,
   ConfigurationView,
   ContainerView,
@@ -75,8 +79,10 @@ function viewComponent(
     resource: viewResource(definition.resource),
     number_of_containers: wanted.desired,
     launch_command: definition.launchCommand,
+    ...(definition.artifact === undefined ? {} : { artifact: viewArtifact(definition.artifact) }),
     restart_policy: definition.restartPolicy,
-    run_privileged_container: false,
+    run_privileged_container:
+      definition.artifact?.type === "DOCKER" && definition.artifact.privileged,
     readiness_check: viewReadinessCheck(definition.readinessCheck),
     configuration: viewConfiguration(definition.configuration),
     quicklinks: definition.quicklinks,
@@ -190,6 +196,22 @@ function viewReadinessCheck(check: ReadinessCheck): ComponentView["readiness_che
   };
 }
 
-function viewConfiguration({ properties, env }: Configuration): ConfigurationView {
-  return { properties, env, files: [] };
+function viewConfiguration({ properties, env, files = [] }: Configuration): ConfigurationView {
+  return { properties, env, files: files.map(viewFile) };
+}
+
+function viewFile(file: ConfigFile): ConfigFileView {
+  const { type, destFile } = file;
+  if ("properties" in file) return { type, dest_file: destFile, properties: file.properties };
+  return {
+    type,
+    dest_file: destFile,
+    src_file: file.source.id,
+    visibility: file.visibility,
+  };
+}
+
+function viewArtifact(artifact: ComponentArtifact): ArtifactView {
+  const { id, type } = artifact;
+  return { id, type, ...("url" in artifact ? { uri: artifact.url } : {}) };
 }

@@ -5,6 +5,7 @@
 import type { ContainerLaunchContext, ContainerStatus } from "../container.ts";
 import type { Reply } from "../errors.ts";
 import type { ContainerId, NodeId } from "../ids.ts";
+import type { ReInitialization } from "./resource-tracker.ts";
 
 export type StartContainerRequest = {
   readonly containerId: ContainerId;
@@ -13,6 +14,20 @@ export type StartContainerRequest = {
   readonly nodeIncarnation: number;
   readonly token: string;
   readonly launch: ContainerLaunchContext;
+};
+
+/**
+ * What changes of a container that runs. A token of a higher version: another resource
+ * (updateContainer). A launch context of a higher version: another process in place
+ * (reInitializeContainer; `reInitialization` PENDING keeps the one before). Only
+ * `reInitialization`: commitLastReInitialization or rollbackLastReInitialization.
+ */
+export type UpdateContainerRequest = {
+  readonly containerId: ContainerId;
+  readonly token?: string;
+  readonly launch?: ContainerLaunchContext;
+  /** COMMITTED when left out. */
+  readonly reInitialization?: ReInitialization;
 };
 
 /** Who is to hear of the containers' statuses: an edge master's Durable Object name. */
@@ -24,6 +39,15 @@ export interface ContainerManagementProtocol {
     master: MasterName,
     requests: readonly StartContainerRequest[],
   ): Promise<Reply<undefined>>;
+
+  /**
+   * Durable once answered; the containers' statuses say with their `revision` and `launchVersion`
+   * when and how it was carried out. The value: those that are over, or not the master's.
+   */
+  updateContainers(
+    master: MasterName,
+    requests: readonly UpdateContainerRequest[],
+  ): Promise<Reply<readonly ContainerId[]>>;
 }
 
 /**

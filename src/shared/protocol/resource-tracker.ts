@@ -14,15 +14,25 @@ import {
   containerStatusSchema,
 } from "../container.ts";
 import type { Reply } from "../errors.ts";
-import { type ContainerId, isContainerId, type NodeId } from "../ids.ts";
+import {
+  type ApplicationId,
+  type ContainerId,
+  isApplicationId,
+  isContainerId,
+  type NodeId,
+} from "../ids.ts";
 import { LIMITS } from "../limits.ts";
 import { type NodeFacts, nodeFactsSchema } from "../node.ts";
+import { type NodeQuery, nodeAnswerSchema } from "./node-query.ts";
 
 export const NODE_PROTOCOL_VERSION = 1;
 export const PING = "ping";
 export const PONG = "pong";
 
 const statuses = z.array(containerStatusSchema).max(LIMITS.containersPerNodeMax);
+const applications = z
+  .array(z.string().refine(isApplicationId, "an application id"))
+  .max(LIMITS.containersPerNodeMax);
 
 /** First message of every connection: who I am, what I have, and every container I know of. */
 export const registerNodeManagerSchema = z.strictObject({
@@ -31,6 +41,8 @@ export const registerNodeManagerSchema = z.strictObject({
   node: nodeFactsSchema,
   /** All containers on the node, finished but unacknowledged ones included. */
   containers: statuses,
+  /** Applications that are not over on the node; absent from agents that do not keep them. */
+  applications: applications.optional(),
 });
 export type RegisterNodeManager = z.infer<typeof registerNodeManagerSchema>;
 
@@ -63,6 +75,12 @@ export const logChunkSchema = z.strictObject({
 });
 export type LogChunk = z.infer<typeof logChunkSchema>;
 
+/** Applications that are over on the node: nothing of them runs, and what was theirs is gone. */
+export const applicationsFinishedSchema = z.strictObject({
+  type: z.literal("applications-finished"),
+  applicationIds: applications,
+});
+
 /** The node stops for good: its containers are gone, take it off the books at once (SHUTDOWN). */
 export const unregisterNodeManagerSchema = z.strictObject({ type: z.literal("unregister") });
 
@@ -71,9 +89,18 @@ export const agentMessageSchema = z.discriminatedUnion("type", [
   containerStatusesSchema,
   nodeHealthSchema,
   logChunkSchema,
+  nodeAnswerSchema,
+  applicationsFinishedSchema,
   unregisterNodeManagerSchema,
 ]);
 export type AgentMessage = z.infer<typeof agentMessageSchema>;
+
+/**
+ * What shall become of the latest replacement of a container's launch context. PENDING: the one
+ * before is kept, and taken again if the new process fails. COMMITTED, and when absent: it is
+ * dropped. ROLLED_BACK: it is taken again.
+ */
+export type ReInitialization = "PENDING" | "COMMITTED" | "ROLLED_BACK";
 
 /**
  * One entry of a node's desired set. RUN: start it if it never was (token and launch are left out
@@ -87,6 +114,13 @@ export type DesiredContainer =
       readonly state: "RUN";
       readonly token?: string;
       readonly launch?: ContainerLaunchContext;
+      /**
+       * Rises whenever `token`, `launch` or `reInitialization` changes after the start, from 0. An
+       * agent that has not carried out this one has work to do: a token of a higher version resizes
+       * the container, a launch of a higher version replaces its process in place.
+       */
+      readonly revision?: number;
+      readonly reInitialization?: ReInitialization;
     }
   | {
       readonly containerId: ContainerId;
@@ -103,6 +137,8 @@ export type TrackerMessage =
       readonly desired: readonly DesiredContainer[];
       readonly acknowledged: readonly ContainerId[];
       readonly keys: readonly VerificationKey[];
+      /** Applications that are finished, until the agent has said so too. */
+      readonly finishedApplications?: readonly ApplicationId[];
       /** How often the agent sends `ping`. */
       readonly pingIntervalMs: number;
     }
@@ -127,6 +163,10 @@ export type TrackerMessage =
       /** With nothing to read yet, wait this long for more before answering (ms). */
       readonly waitMs: number;
     }
+  /** To be answered with a `node-answer`. */
+  | { readonly type: "node-query"; readonly requestId: string; readonly query: NodeQuery }
+  /** No container of these is to start any more. Answered, once nothing is left of them. */
+  | { readonly type: "finish-applications"; readonly applicationIds: readonly ApplicationId[] }
   /** The node is not wanted (excluded, replaced by another session, wrong version). */
   | { readonly type: "shutdown"; readonly reason: string };
 

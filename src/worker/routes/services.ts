@@ -10,6 +10,7 @@ import { applicationOfContainer, isContainerId, type NodeId } from "../../shared
 import { LIMITS } from "../../shared/limits.ts";
 import { componentNameSchema, DEFAULT_CLUSTER, serviceNameSchema } from "../../shared/names.ts";
 import type { ServiceEntry, Submitter } from "../../shared/protocol/application-client.ts";
+import type { ReadLogResponse } from "../../shared/protocol/container-management.ts";
 import type { FlexResult, ServiceProtocol } from "../../shared/protocol/service.ts";
 import { SERVICE_STATES, type ServiceState, type ServiceView } from "../../shared/service.ts";
 import {
@@ -229,13 +230,7 @@ export const serviceEndpoints: readonly Endpoint[] = [
       if (!view.ok) return problem(c, view.error);
       const container = await findContainer(c, view.value, query);
       if (!container.ok) return problem(c, container.error);
-      const reply = await c.var.protocols.nodes.readLog({
-        ...container.value,
-        file: query.file,
-        offset: query.offset,
-        lengthMax: query.length,
-        waitMs: query.wait,
-      });
+      const reply = await readLog(c, view.value.user, container.value, query);
       return reply.ok ? c.json(reply.value) : problem(c, reply.error);
     },
   }),
@@ -339,7 +334,8 @@ function describeFlex({ component, from, to }: FlexResult): string {
   return `Updating component (${component}) size from ${from} to ${to}`;
 }
 
-type Located = { readonly containerId: string; readonly nodeId: NodeId };
+/** `nodeId` is null where only the store may still know the container. */
+type Located = { readonly containerId: string; readonly nodeId: NodeId | null };
 
 /** Where a container of the service runs or ran; never one of another service. */
 async function findContainer(
@@ -364,6 +360,28 @@ async function findContainer(
   });
 }
 
+/** From the node where the container is or was; if that is away, what it had uploaded before. */
+async function readLog(
+  c: Context<AppEnv>,
+  user: string,
+  { containerId, nodeId }: Located,
+  { file, offset, length, wait }: LogQuery,
+): Promise<Reply<ReadLogResponse>> {
+  const { nodes, logs } = c.var.protocols;
+  const live =
+    nodeId === null
+      ? fail("NOT_FOUND", `no node knows ${containerId}`)
+      : await nodes.readLog({
+          ...{ nodeId, containerId, file, offset },
+          lengthMax: length,
+          waitMs: wait,
+        });
+  const isGone = !live.ok && ["UNAVAILABLE", "NOT_FOUND"].includes(live.error.code);
+  if (!isGone || logs === null) return live;
+  const kept = await logs.read(user, containerId, { file, offset, length });
+  return kept.ok ? kept : live;
+}
+
 /** A container that has been replaced is no longer shown, but its log may still be on its node. */
 async function findEarlierContainer(
   c: Context<AppEnv>,
@@ -372,9 +390,7 @@ async function findEarlierContainer(
 ): Promise<Reply<Located>> {
   if (applicationOfContainer(containerId) === view.id) {
     const owner = await c.var.protocols.resourceManager.getContainerOwner(containerId);
-    if (owner.ok && owner.value.nodeId !== null) {
-      return ok({ containerId, nodeId: owner.value.nodeId });
-    }
+    if (owner.ok) return ok({ containerId, nodeId: owner.value.nodeId });
   }
   return fail("NOT_FOUND", `service ${view.name} has no container ${containerId}`);
 }

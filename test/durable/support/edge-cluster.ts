@@ -66,6 +66,15 @@ export class EdgeCluster {
     });
   }
 
+  /** Puts raw bytes. */
+  send(path: string, body: Uint8Array<ArrayBuffer>, token = this.token) {
+    return worker.fetch(`${ORIGIN}/clusters/${this.name}${path}`, {
+      method: "PUT",
+      headers: { authorization: `Bearer ${token}`, "content-length": String(body.length) },
+      body,
+    });
+  }
+
   /** The body of an answer that must be a success. */
   async call<Answer = unknown>(path: string, options: CallOptions = {}): Promise<Answer> {
     const response = await this.fetch(path, options);

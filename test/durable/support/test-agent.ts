@@ -10,6 +10,7 @@ import {
   EXIT,
   type RegistryCredential,
 } from "../../../src/shared/container.ts";
+import { applicationOfContainer } from "../../../src/shared/ids.ts";
 import type { NodeFacts } from "../../../src/shared/node.ts";
 import {
   type AgentMessage,
@@ -219,9 +220,18 @@ export class TestAgent {
         return;
       case "acknowledge":
         return this.#forget(message.containerIds);
+      case "finish-applications":
+        return this.#finish(message.applicationIds);
       case "keys":
         this.#keys = message.keys;
     }
+  }
+
+  #finish(applicationIds: readonly string[]): void {
+    for (const id of this.running()) {
+      if (applicationIds.includes(applicationOfContainer(id))) this.complete(id, -107);
+    }
+    this.sendText(JSON.stringify({ type: "applications-finished", applicationIds }));
   }
 
   #forget(containerIds: readonly string[]): void {

@@ -1,0 +1,212 @@
+/**
+ * Aggregated logs. A node announces a container while the ResourceManager knows that it is there,
+ * and then writes its logs and no others. Reading is for the user who ran the application, and for
+ * administrators.
+ */
+import type { Context } from "hono";
+import * as z from "zod";
+import {
+  aggregatedContainerSchema,
+  aggregatedFileSchema,
+  announceLogsSchema,
+  containerIdSchema,
+  logFileNameSchema,
+  NO_LOG_STORE,
+} from "../../shared/aggregated-logs.ts";
+import { fail, ok, type Reply } from "../../shared/errors.ts";
+import { type ContainerId, isApplicationId } from "../../shared/ids.ts";
+import { LIMITS } from "../../shared/limits.ts";
+import { userNameSchema } from "../../shared/names.ts";
+import { actAs, nodeOf } from "../auth.ts";
+import { type Endpoint, endpoint, jsonBody } from "../endpoint.ts";
+import { logSchema } from "../openapi-schemas.ts";
+import { problem, SUCCESS } from "../problem.ts";
+import type { AppEnv, Logs } from "../protocols.ts";
+import { userParameter, wholeNumber } from "../query.ts";
+
+const TAG = "Logs";
+const OFFSET_MAX = 2 ** 40;
+
+const ofContainer = z.object({ container: containerIdSchema });
+const ofFile = ofContainer.extend({ file: logFileNameSchema });
+const offset = z
+  .string()
+  .regex(/^\d{1,13}$/, "an offset in bytes")
+  .transform(Number);
+
+/** The one kind of request whose body is a chunk of a log. */
+export function isLogChunk(method: string, path: string): boolean {
+  return method === "PUT" && /^\/ws\/v1\/node\/logs\/[^/]+\/[^/]+\/[^/]+$/.test(path);
+}
+
+export const logEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: "put",
+    path: "/ws/v1/node/logs/:container",
+    tag: TAG,
+    summary: "Announces that the node will write the container's logs, or that it has written all",
+    parameters: ofContainer,
+    body: jsonBody(announceLogsSchema),
+    answers: { [SUCCESS.NO_CONTENT]: { description: "It may" } },
+    handle: async (c, { parameters: { container }, body }) => {
+      const store = logsOf(c);
+      if (!store.ok) return problem(c, store.error);
+      const { nodeId } = nodeOf(c);
+      const isKnown = await store.value.isAnnounced(body.user, container, nodeId);
+      const right = isKnown ? ok() : await checkOwner(c, container, body.user);
+      if (!right.ok) return problem(c, right.error);
+      await store.value.announce(container, nodeId, body);
+      return c.body(null, SUCCESS.NO_CONTENT);
+    },
+  }),
+  endpoint({
+    method: "get",
+    path: "/ws/v1/node/logs/:container",
+    tag: TAG,
+    summary: "How far the container's logs are stored: where the node goes on",
+    parameters: ofContainer,
+    query: z.object({ user: userNameSchema }),
+    answers: {
+      [SUCCESS.OK]: {
+        description: "The files",
+        schema: z.object({ files: z.array(aggregatedFileSchema) }),
+      },
+    },
+    handle: async (c, { parameters: { container }, query }) => {
+      const store = await ownLogsOf(c, query.user, container);
+      if (!store.ok) return problem(c, store.error);
+      return c.json({ files: [...(await store.value.files(query.user, container))] });
+    },
+  }),
+  endpoint({
+    method: "put",
+    path: "/ws/v1/node/logs/:container/:file/:start",
+    tag: TAG,
+    summary: "Stores a chunk, packed with gzip; again, it is stored once",
+    parameters: ofFile.extend({ start: offset }),
+    query: z.object({ user: userNameSchema, end: offset }),
+    answers: { [SUCCESS.NO_CONTENT]: { description: "It is stored" } },
+    handle: async (c, { parameters: { container, file, start }, query: { user, end } }) => {
+      const store = await ownLogsOf(c, user, container);
+      if (!store.ok) return problem(c, store.error);
+      const { body } = c.req.raw;
+      const length = end - start;
+      if (body === null || c.req.header("content-length") === undefined) {
+        const failure = fail("INVALID_ARGUMENT", "a chunk needs a body and a Content-Length");
+        return problem(c, failure.error);
+      }
+      if (length <= 0 || length > LIMITS.aggregatedChunkBytesMax) {
+        const max = LIMITS.aggregatedChunkBytesMax;
+        const failure = fail("INVALID_ARGUMENT", `a chunk has 1 to ${max} bytes, not ${length}`);
+        return problem(c, failure.error);
+      }
+      await store.value.putChunk(user, { containerId: container, file, start, end }, body);
+      return c.body(null, SUCCESS.NO_CONTENT);
+    },
+  }),
+  endpoint({
+    method: "get",
+    path: "/ws/v1/logs/:application",
+    tag: TAG,
+    summary: "Containers of an application that have aggregated logs, running or long gone",
+    parameters: z.object({
+      application: z.string().refine(isApplicationId, "an application id"),
+    }),
+    query: z.object(userParameter),
+    answers: {
+      [SUCCESS.OK]: {
+        description: "The containers",
+        schema: z.object({ containers: z.array(aggregatedContainerSchema) }),
+      },
+    },
+    handle: async (c, { parameters, query }) => {
+      const user = actAs(c, query.user);
+      if (!user.ok) return problem(c, user.error);
+      const store = logsOf(c);
+      if (!store.ok) return problem(c, store.error);
+      const containers = await store.value.containers(user.value, parameters.application);
+      return c.json({ containers: [...containers] });
+    },
+  }),
+  endpoint({
+    method: "get",
+    path: "/ws/v1/logs/:container/files",
+    tag: TAG,
+    summary: "The files of a container in the store",
+    parameters: ofContainer,
+    query: z.object(userParameter),
+    answers: {
+      [SUCCESS.OK]: {
+        description: "The files",
+        schema: z.object({ files: z.array(aggregatedFileSchema) }),
+      },
+    },
+    handle: async (c, { parameters: { container }, query }) => {
+      const user = actAs(c, query.user);
+      if (!user.ok) return problem(c, user.error);
+      const store = logsOf(c);
+      if (!store.ok) return problem(c, store.error);
+      return c.json({ files: [...(await store.value.files(user.value, container))] });
+    },
+  }),
+  endpoint({
+    method: "get",
+    path: "/ws/v1/logs/:container/files/:file",
+    tag: TAG,
+    summary: "Part of an aggregated log",
+    parameters: ofFile,
+    query: z.object({
+      ...userParameter,
+      offset: wholeNumber(-OFFSET_MAX, OFFSET_MAX, 0),
+      length: wholeNumber(1, LIMITS.logChunkBytesMax, LIMITS.logChunkBytesMax),
+    }),
+    answers: { [SUCCESS.OK]: { description: "The bytes read, as text", schema: logSchema } },
+    handle: async (c, { parameters: { container, file }, query }) => {
+      const user = actAs(c, query.user);
+      if (!user.ok) return problem(c, user.error);
+      const store = logsOf(c);
+      if (!store.ok) return problem(c, store.error);
+      const part = { file, offset: query.offset, length: query.length };
+      const reply = await store.value.read(user.value, container, part);
+      return reply.ok ? c.json(reply.value) : problem(c, reply.error);
+    },
+  }),
+];
+
+function logsOf(c: Context<AppEnv>): Reply<Logs> {
+  const { logs } = c.var.protocols;
+  if (logs !== null) return ok(logs);
+  return fail("UNAVAILABLE", "this deployment keeps no logs of containers that have ended", {
+    reason: NO_LOG_STORE,
+    hint: "its operator can add the R2 bucket STORE to wrangler.toml and deploy again",
+  });
+}
+
+/** The store, for the node that has announced the container. */
+async function ownLogsOf(
+  c: Context<AppEnv>,
+  user: string,
+  containerId: ContainerId,
+): Promise<Reply<Logs>> {
+  const store = logsOf(c);
+  if (!store.ok) return store;
+  const { nodeId } = nodeOf(c);
+  if (await store.value.isAnnounced(user, containerId, nodeId)) return store;
+  return fail("PERMISSION_DENIED", `node ${nodeId} has not announced the logs of ${containerId}`, {
+    hint: `announce them while it runs: PUT /ws/v1/node/logs/${containerId}`,
+  });
+}
+
+/** Only the node where a container runs may write its logs, and only for the user who runs it. */
+async function checkOwner(
+  c: Context<AppEnv>,
+  containerId: ContainerId,
+  user: string,
+): Promise<Reply<undefined>> {
+  const { nodeId } = nodeOf(c);
+  const owner = await c.var.protocols.resourceManager.getContainerOwner(containerId);
+  if (owner.ok && owner.value.nodeId === nodeId && owner.value.user === user) return ok();
+  return fail("PERMISSION_DENIED", `${containerId} does not run on node ${nodeId} for ${user}`, {
+    hint: "the missing right: the ResourceManager allocated it elsewhere, or has forgotten it",
+  });
+}

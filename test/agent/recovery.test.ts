@@ -1,0 +1,155 @@
+/** What an agent finds when it starts: containers of another boot, of an older agent, of nobody. */
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { startNodeManager } from "../../src/agent/main.ts";
+import { runs, TestNode } from "./test-node.ts";
+import { launchContext } from "./test-tracker.ts";
+
+let node: TestNode;
+beforeEach(async () => {
+  node = await TestNode.create();
+});
+afterEach(() => node.close());
+
+const state = (name: string) => join(node.home, "nm-state", name);
+
+/** The pid that a container has printed. */
+async function printedPid(id: string): Promise<number> {
+  return vi.waitFor(() => {
+    const pid = Number(node.stdout(id));
+    expect(pid).toBeGreaterThan(1);
+    return pid;
+  });
+}
+
+it("[NM13] after a reboot, what ran is reported as lost with it, and cleaned away", async () => {
+  const first = await node.start({ bootId: "monday" });
+  const id = await node.run(1, launchContext("echo $$; exec sleep 60"));
+  const pid = await printedPid(id);
+  const retry = {
+    policy: "RETRY_ON_ALL_ERRORS",
+    maxRetries: -1,
+    retryIntervalMs: 600_000,
+    failuresValidityIntervalMs: -1,
+  } as const;
+  const waiting = await node.run(2, launchContext("exit 1", { retry }));
+  await node.tracker.until("it waits", () => {
+    return node.tracker.statuses.get(waiting)?.subState === "RELAUNCHING";
+  });
+  await first.close();
+  await node.start({ bootId: "tuesday" });
+  for (const each of [id, waiting]) {
+    const status = node.tracker.statuses.get(each);
+    expect(status).toMatchObject({ state: "COMPLETE", exitStatus: -100 });
+    expect(status?.diagnostics).toContain("the machine was restarted (reboot)");
+    node.tracker.acknowledge(each);
+    await vi.waitFor(() => expect(existsSync(node.workDirectory(each))).toBe(false));
+  }
+  // The pid may be another process's by now.
+  expect(runs(pid)).toBe(true);
+});
+
+it("[NM13] after a reboot, an exit that came before it keeps its exit code", async () => {
+  const first = await node.start({ bootId: "monday" });
+  const id = await node.run(1, launchContext("while [ ! -e go ]; do sleep 0.05; done; exit 3"));
+  await node.tracker.untilState(id, "RUNNING");
+  await first.close();
+  writeFileSync(join(node.workDirectory(id), "go"), "");
+  await vi.waitFor(() => expect(existsSync(state(`${id}.exitcode`))).toBe(true));
+  await node.start({ bootId: "tuesday" });
+  expect(node.tracker.statuses.get(id)).toMatchObject({ state: "COMPLETE", exitStatus: 3 });
+});
+
+it("[NM14] an older agent's containers go on under a newer one", async () => {
+  const first = await node.start();
+  const id = await node.run(1, launchContext("exec sleep 60"));
+  const status = await node.tracker.untilState(id, "RUNNING");
+  await first.close();
+  const { bootId, tokenExpiresMs } = JSON.parse(readFileSync(state(`${id}.json`), "utf8"));
+  const { subState: _, ...older } = status;
+  const record = {
+    ...{ phase: "RUNNING", status: older, user: "alice", memoryMb: 128, sigkillDelayMs: 50 },
+    ...{ tokenExpiresMs, bootId },
+  };
+  writeFileSync(state(`${id}.json`), JSON.stringify(record));
+  rmSync(state(`${id}.launch-1`));
+  await node.start();
+  expect(node.tracker.statuses.get(id)).toMatchObject({ state: "RUNNING", ready: true });
+  node.tracker.stop(id);
+  expect(await node.tracker.untilState(id, "COMPLETE")).toMatchObject({ exitStatus: -105 });
+});
+
+it("[NM14] a newer agent's state is left alone, and the agent does not start", async () => {
+  const first = await node.start();
+  const id = await node.run(1, launchContext("exec sleep 60"));
+  await node.tracker.untilState(id, "RUNNING");
+  await first.close();
+  const record = JSON.parse(readFileSync(state(`${id}.json`), "utf8"));
+  writeFileSync(state(`${id}.json`), JSON.stringify({ ...record, format: 99 }));
+  await expect(startNodeManager(node.options)).rejects.toThrow("written by a newer agent");
+  expect(existsSync(state(`${id}.json`))).toBe(true);
+});
+
+it("[NM15] a container whose record is unreadable is ended, and half-written files go", async () => {
+  const first = await node.start();
+  const id = await node.run(1, launchContext("echo $$; exec sleep 60"));
+  const pid = await printedPid(id);
+  await first.close();
+  writeFileSync(state(`${id}.json`), '{"phase":"RUNN');
+  writeFileSync(state("container_e01_1700000000000_0001_01_000009.json.tmp"), "{");
+  await node.start();
+  expect(node.tracker.statuses.has(id)).toBe(false);
+  await vi.waitFor(() => expect(runs(pid)).toBe(false));
+  const left = readdirSync(state("")).filter((name) => /\.(?:tmp|pid|exitcode)$/.test(name));
+  expect(left).toEqual([]);
+});
+
+it("[NM15] keeps launch contexts no longer than the container may need them, for its owner only", async () => {
+  await node.start();
+  const id = await node.run(
+    1,
+    launchContext("exec sleep 60", { environment: { SECRET: "s3cret" } }),
+  );
+  await node.tracker.untilState(id, "RUNNING");
+  expect(readFileSync(state(`${id}.launch-1`), "utf8")).toContain("s3cret");
+  expect(spawnSync("stat", ["-c", "%a", state(`${id}.launch-1`)]).stdout.toString()).toBe("600\n");
+  node.tracker.stop(id);
+  await node.tracker.untilState(id, "COMPLETE");
+  await vi.waitFor(() => expect(existsSync(state(`${id}.launch-1`))).toBe(false));
+});
+
+it("[NM15] an exit is reported though its record cannot be written", async () => {
+  await node.start();
+  const id = await node.run(1, launchContext("while [ ! -e go ]; do sleep 0.05; done; exit 4"));
+  await node.tracker.untilState(id, "RUNNING");
+  mkdirSync(state(`${id}.json.tmp`));
+  writeFileSync(join(node.workDirectory(id), "go"), "");
+  const status = await node.tracker.untilState(id, "COMPLETE");
+  expect(status.exitStatus).toBe(4);
+  expect(node.lines.map(({ event }) => event)).toContain("state.write");
+  rmSync(state(`${id}.json.tmp`), { recursive: true });
+});
+
+it("[NM16] a draining node takes nothing new, and goes when its containers have ended", async () => {
+  const agent = await node.start();
+  const id = await node.run(1, launchContext("while [ ! -e go ]; do sleep 0.05; done; exit 0"));
+  await node.tracker.untilState(id, "RUNNING");
+  const closing = agent.close({ drainTimeoutMs: 60_000 });
+  const refused = await node.run(2, launchContext("true"));
+  const status = await node.tracker.untilState(refused, "COMPLETE");
+  expect(status).toMatchObject({ exitStatus: -100 });
+  expect(status.diagnostics).toContain("is draining");
+  writeFileSync(join(node.workDirectory(id), "go"), "");
+  await closing;
+  expect(node.tracker.statuses.get(id)).toMatchObject({ state: "COMPLETE", exitStatus: 0 });
+});
+
+it("[NM16] a draining node waits no longer than it was told, and leaves running what still runs", async () => {
+  const agent = await node.start();
+  const id = await node.run(1, launchContext("echo $$; exec sleep 60"));
+  const pid = await printedPid(id);
+  await agent.close({ drainTimeoutMs: 50 });
+  expect(runs(pid)).toBe(true);
+});
