@@ -176,7 +176,8 @@ describe("a node's disks", () => {
       await eventually(() => expect(told.at(-1)).toEqual(HEALTHY));
     } finally {
       await Promise.all(open.splice(0).map((checker) => checker.close()));
-      execFileSync("umount", [disk]);
+      // A closed checker does not wait for a probe on its way, which might hang: the disk may still be in use.
+      execFileSync("umount", ["--lazy", disk]);
     }
   });
 });
