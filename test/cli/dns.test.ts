@@ -18,7 +18,8 @@ import {
   RCODE,
 } from "../../src/shared/dns.ts";
 import { type DnsMessage, decodeMessage, encodeMessage } from "../../src/shared/dns-message.ts";
-import { askTcp, askUdp, queryMessage } from "../support/dns-client.ts";
+import { askTcp, askUdp } from "../support/dns-client.ts";
+import { queryMessage } from "../support/dns-query.ts";
 import { createDesk } from "./command.ts";
 
 const DOMAIN = "selvedge.internal";

@@ -7,7 +7,8 @@ import { exports } from "cloudflare:workers";
 import fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
 import { DNS_TYPE } from "../../src/shared/dns.ts";
-import { type DnsMessage, decodeMessage, encodeMessage } from "../../src/shared/dns-message.ts";
+import { decodeMessage, encodeMessage } from "../../src/shared/dns-message.ts";
+import { queryMessage } from "../support/dns-query.ts";
 import { type EdgeCluster, openCluster } from "./support/edge-cluster.ts";
 
 const worker = (exports as unknown as { default: { fetch: typeof fetch } }).default;
@@ -40,23 +41,8 @@ async function send(url: string, init?: RequestInit): Promise<Response> {
 }
 
 function query(name: string, type: number): Uint8Array {
-  const question: DnsMessage = {
-    id: 4711,
-    isResponse: false,
-    opcode: 0,
-    authoritative: false,
-    truncated: false,
-    recursionDesired: true,
-    recursionAvailable: false,
-    checkingDisabled: false,
-    rcode: 0,
-    questions: [{ name, type, class: 1 }],
-    answers: [],
-    authority: [],
-    additional: [],
-    edns: { udpBytesMax: 1_232, version: 0, dnssecOk: false, padded: false },
-  };
-  return encodeMessage(question);
+  const edns = { udpBytesMax: 1_232, version: 0, dnssecOk: false, padded: false };
+  return encodeMessage(queryMessage(name, type, { edns }));
 }
 
 const GOOD = [DNS_TYPE.A, DNS_TYPE.SRV, DNS_TYPE.TXT].map((type) => query(NAME, type));

@@ -4,30 +4,6 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { type DnsMessage, decodeMessage, encodeMessage } from "../../src/shared/dns-message.ts";
 
-export function queryMessage(
-  name: string,
-  type: number,
-  more: Partial<DnsMessage> = {},
-): DnsMessage {
-  return {
-    id: 4711,
-    isResponse: false,
-    opcode: 0,
-    authoritative: false,
-    truncated: false,
-    recursionDesired: true,
-    recursionAvailable: false,
-    checkingDisabled: false,
-    rcode: 0,
-    questions: [{ name, type, class: 1 }],
-    answers: [],
-    authority: [],
-    additional: [],
-    edns: null,
-    ...more,
-  };
-}
-
 export async function askUdp(port: number, query: DnsMessage): Promise<DnsMessage> {
   const socket = createSocket("udp4");
   try {

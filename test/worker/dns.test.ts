@@ -6,6 +6,7 @@ import { type DnsMessage, decodeMessage, encodeMessage } from "../../src/shared/
 import type { ServiceRecord } from "../../src/shared/registry.ts";
 import { keepRecent } from "../../src/worker/registry-recent.ts";
 import { dnsRoutes } from "../../src/worker/routes/dns.ts";
+import { queryMessage } from "../support/dns-query.ts";
 import { mapRegistry } from "../support/map-registry.ts";
 import { fakeCluster } from "./fake-cluster.ts";
 
@@ -71,24 +72,7 @@ function query(
   type: number,
   more: Partial<DnsMessage> = {},
 ): Uint8Array<ArrayBuffer> {
-  const bytes = encodeMessage({
-    id: 4711,
-    isResponse: false,
-    opcode: 0,
-    authoritative: false,
-    truncated: false,
-    recursionDesired: true,
-    recursionAvailable: false,
-    checkingDisabled: false,
-    rcode: 0,
-    questions: [{ name, type, class: 1 }],
-    answers: [],
-    authority: [],
-    additional: [],
-    edns: null,
-    ...more,
-  });
-  return Uint8Array.from(bytes);
+  return Uint8Array.from(encodeMessage(queryMessage(name, type, more)));
 }
 
 function post(body: Uint8Array<ArrayBuffer>, headers: Record<string, string> = {}): RequestInit {
