@@ -4,7 +4,7 @@
  */
 import { DNS_TYPE } from "../src/shared/dns.ts";
 import { encodeMessage } from "../src/shared/dns-message.ts";
-import { queryMessage } from "../test/support/dns-client.ts";
+import { queryMessage } from "../test/support/dns-query.ts";
 import { Connection, httpRequest, runLoad } from "./http-load.ts";
 import { type Conditions, type Result, resultOf } from "./registry-report.ts";
 import type { Server } from "./registry-servers.ts";
