@@ -229,16 +229,19 @@ export class ContainerRuns {
   async #endRemaining(): Promise<void> {
     const { containerId, placed, record, services } = this.#state;
     const { cgroup } = record;
-    const identity = this.#process?.identity;
-    this.#process?.kill();
-    this.#process?.detach();
+    const { monitor } = services;
+    const process = this.#process;
     this.#process = undefined;
-    const leader = { identity, workDirectory: placed?.workDirectory };
-    if (cgroup) killGroup(cgroup);
-    else if (!(await endRemaining(services.monitor, containerId, leader))) {
+    process?.detach();
+    const leader = { identity: process?.identity, workDirectory: placed?.workDirectory };
+    const kill = () => process?.kill();
+    if (cgroup) {
+      kill();
+      killGroup(cgroup);
+    } else if (!(await endRemaining(monitor, containerId, leader, kill))) {
       this.#state.log("container.remaining", "processes of it cannot be killed");
     }
-    services.monitor.forget(containerId);
+    monitor.forget(containerId);
   }
 
   async #describe(exitCode: number | undefined): Promise<ContainerEnd> {

@@ -6,6 +6,7 @@
  */
 import { readFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ContainerId } from "../shared/ids.ts";
 import {
   type ContainerLimits,
@@ -109,6 +110,7 @@ export class ContainersMonitor {
   /** Of those that are watched, and of those that are being ended. */
   readonly #leaders = new Map<ContainerId, ProcessLeader>();
   readonly #trees = new ProcessTrees();
+  #look: Promise<ReadonlyMap<ContainerId, readonly ProcessStat[]>> | undefined;
   readonly #units = readMachineUnits();
   #timer: NodeJS.Timeout | undefined;
   #diskTimer: NodeJS.Timeout | undefined;
@@ -142,10 +144,20 @@ export class ContainersMonitor {
     if (!this.#watched.size) this.close();
   }
 
-  /** What there is of a container at this moment, whether it is watched or not. */
-  processesOf(containerId: ContainerId, leader: ProcessLeader): readonly ProcessStat[] {
+  /**
+   * What there is of a container, whether it is watched or not. When many ask in one turn of the
+   * event loop, the machine is looked at once.
+   */
+  async processesOf(
+    containerId: ContainerId,
+    leader: ProcessLeader,
+  ): Promise<readonly ProcessStat[]> {
     this.#leaders.set(containerId, leader);
-    return this.#trees.assign(this.#leaders, readProcesses()).get(containerId) ?? [];
+    this.#look ??= nextTurn().then(() => {
+      this.#look = undefined;
+      return this.#trees.assign(this.#leaders, readProcesses());
+    });
+    return (await this.#look).get(containerId) ?? [];
   }
 
   /** Nothing is left of it. */

@@ -18,16 +18,19 @@ const LOOKS_MAX = 100;
 
 /**
  * SIGKILL to all that is left of a container, again and again, since a process may fork while it is
- * looked for. Resolves when nothing is left, or with false after 2 s.
+ * looked for; `killTree` besides, which a group of processes cannot fork away from. Resolves when
+ * nothing is left, or with false after 2 s.
  */
 export async function endRemaining(
   monitor: ContainersMonitor,
   containerId: ContainerId,
   leader: ProcessLeader,
+  killTree: () => void,
 ): Promise<boolean> {
   for (let look = 0; look < LOOKS_MAX; look++) {
-    const left = monitor.processesOf(containerId, leader);
+    const left = await monitor.processesOf(containerId, leader);
     if (left.length === 0) return true;
+    killTree();
     for (const stat of left) kill(stat);
     await delay(LOOK_AGAIN_MS);
   }
