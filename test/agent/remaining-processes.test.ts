@@ -120,6 +120,7 @@ it("[NM131] containers whose records are gone are ended at the start, and nobody
   const LOCAL_DIRS = `/elsewhere/usercache/alice/appcache/${id}`;
   const stranger = spawn("sleep", ["300"], { env: { CONTAINER_ID: id, LOCAL_DIRS } });
   strangers.push(stranger.pid ?? 0);
+  node.tracker.desired.clear();
   await node.start();
   await vi.waitFor(() => expect(runs(daemon)).toBe(false));
   expect(runs(stranger.pid ?? 0)).toBe(true);

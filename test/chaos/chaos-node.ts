@@ -38,8 +38,8 @@ export type ChaosNodeOptions = {
   readonly cgroups?: boolean;
   /** Of the agent, besides what it needs. */
   readonly environment?: Readonly<Record<string, string>>;
-  /** What else of the machine is the node's. */
-  readonly audited?: Partial<AuditedNode>;
+  /** What else of the machine is the node's that has this home. */
+  readonly audited?: (home: string) => Partial<AuditedNode>;
   /** Where the agent finds the tracker, when something stands in between. */
   readonly urlOf?: (tracker: TestTracker) => Promise<string>;
 };
@@ -73,7 +73,10 @@ export class ChaosNode {
       ...options.configuration,
     };
     writeFileSync(this.#configurationFile, JSON.stringify(configuration));
-    this.#audit = NodeAudit.begin({ nodeId: this.nodeId, home: this.home, ...options.audited });
+    this.#audit = NodeAudit.begin({
+      ...{ nodeId: this.nodeId, home: this.home },
+      ...options.audited?.(this.home),
+    });
   }
 
   /** `root`: where the node lies, such as on a disk of its own; a new directory when left out. */
@@ -81,6 +84,7 @@ export class ChaosNode {
     const tracker = await TestTracker.start();
     tracker.isAcknowledging = true;
     const directory = root ?? mkdtempSync(join(tmpdir(), "selvedge-chaos-"));
+    mkdirSync(directory, { recursive: true });
     // Users of the machine have to pass through it, where containers run as theirs.
     chmodSync(directory, 0o711);
     mkdirSync(join(directory, "home"), { recursive: true, mode: 0o711 });
@@ -154,6 +158,11 @@ export class ChaosNode {
     }
   }
 
+  /** What the node keeps in mind of it, as JSON. */
+  record(id: ContainerId): string {
+    return readFileSync(join(this.home, "nm-state", `${id}.json`), "utf8");
+  }
+
   /** The pids that the container has printed, one on each line, as soon as there are `count`. */
   pids(id: ContainerId, count: number): Promise<readonly number[]> {
     return this.until(`${count} processes of ${id}`, () => {
@@ -189,19 +198,22 @@ export class ChaosNode {
     });
   }
 
+  /** The first report of each container's end. */
+  ends(): readonly ContainerStatus[] {
+    const ends = new Map<ContainerId, ContainerStatus>();
+    for (const status of this.tracker.history) {
+      const { containerId: id, state } = status;
+      if (state === "COMPLETE" && !ends.has(id)) ends.set(id, status);
+    }
+    return [...ends.values()];
+  }
+
   /** Waits until all that was ordered has ended. */
   async untilOver(timeoutMs = PATIENCE_MS): Promise<void> {
-    const open = () => {
-      const ended = new Set(
-        this.tracker.history
-          .filter(({ state }) => state === "COMPLETE")
-          .map((each) => each.containerId),
-      );
-      return [...this.exits.keys()].filter((id) => !ended.has(id));
-    };
     await waitFor(
       () => {
-        const left = open();
+        const ended = new Set(this.ends().map((end) => end.containerId));
+        const left = [...this.exits.keys()].filter((id) => !ended.has(id));
         if (left.length > 0) throw new Error(`still there: ${left.slice(0, 10).join(", ")}`);
         return true;
       },

@@ -161,7 +161,7 @@ function leftFiles(home: string, isRunning: boolean): string[] {
     const name = path.replace(/^nm-state\/(?:confined\/)?/, "");
     const container = CONTAINER_NAME.exec(name)?.[1];
     if (container !== undefined) {
-      return remembered.has(container) && /\.(?:json|pid|exitcode|\d+)$/.test(name);
+      return remembered.has(container) && /\.(?:json|pid|exitcode(?:\.tmp)?|\d+)$/.test(name);
     }
     return EXPECTED.test(path) || (isRunning && path === "nm.lock");
   };
