@@ -98,6 +98,7 @@ export class TestTracker {
   pingIntervalMs = 1_000;
   readonly #server: Server;
   readonly #sockets = new Set<WebSocket>();
+  readonly #byNode = new Map<string, WebSocket>();
   readonly #waiting = new Set<() => void>();
 
   private constructor(key: SigningKey, server: Server) {
@@ -232,12 +233,21 @@ export class TestTracker {
         this.pings++;
         if (this.isPingAnswered) socket.send("pong");
       } else {
-        for (const answer of this.#hear(agentMessageSchema.parse(JSON.parse(text)))) {
-          socket.send(JSON.stringify(answer));
-        }
+        const message = agentMessageSchema.parse(JSON.parse(text));
+        if (message.type === "register") this.#takeOver(message.node.nodeId, socket);
+        for (const answer of this.#hear(message)) socket.send(JSON.stringify(answer));
       }
       this.#look();
     });
+  }
+
+  /** What arrives late on a node's earlier connection is not heard any more. */
+  #takeOver(nodeId: string, socket: WebSocket): void {
+    const before = this.#byNode.get(nodeId);
+    this.#byNode.set(nodeId, socket);
+    if (!before || before === socket) return;
+    before.removeAllListeners("message");
+    before.close(4000, "another connection of this node took over");
   }
 
   #hear(message: AgentMessage): TrackerMessage[] {

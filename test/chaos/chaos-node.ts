@@ -18,13 +18,14 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { isAlive, parseStat } from "../../src/agent/process-table.ts";
 import type { ContainerLaunchContext, ContainerStatus } from "../../src/shared/container.ts";
 import { applicationOfContainer, type ContainerId } from "../../src/shared/ids.ts";
 import { containerId } from "../agent/test-node.ts";
 import { type Claims, JOIN_TOKEN, launchContext, TestTracker } from "../agent/test-tracker.ts";
 import { auditExits } from "../support/exit-audit.ts";
 import { type AuditedNode, NodeAudit } from "../support/node-audit.ts";
-import { processesNaming } from "../support/processes.ts";
+import { containerProcesses, processEnvironment, processesNaming } from "../support/processes.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const COMMAND = fileURLToPath(new URL("../../bin/selvedge.mjs", import.meta.url));
@@ -95,6 +96,12 @@ export class ChaosNode {
   /** Starts an agent, and waits until it has registered. */
   async startAgent(): Promise<void> {
     const registrations = this.registrations;
+    this.launchAgent();
+    await this.until("the agent to register", () => this.registrations > registrations);
+  }
+
+  /** Starts an agent, whether it can reach its tracker or not. */
+  launchAgent(): void {
     const log = openSync(join(this.root, "agent.log"), "a", 0o600);
     this.#agent = spawn(process.execPath, [COMMAND, ...this.#arguments()], {
       detached: true,
@@ -109,7 +116,6 @@ export class ChaosNode {
       },
     });
     closeSync(log);
-    await this.until("the agent to register", () => this.registrations > registrations);
   }
 
   get agentPid(): number {
@@ -173,13 +179,21 @@ export class ChaosNode {
 
   /** The supervising shell of the container's first process. */
   leaderOf(id: ContainerId): Promise<number> {
-    return this.until(`the leader of ${id}`, () => {
-      const pid = Number.parseInt(
-        readFileSync(join(this.home, "nm-state", `${id}.pid`), "utf8"),
-        10,
-      );
-      return pid > 1 && pid;
-    });
+    return this.until(`the leader of ${id}`, () => this.leaderPid(id));
+  }
+
+  /** Throws when there is none yet, or no longer: the pid may be anybody's by then. */
+  leaderPid(id: ContainerId): number {
+    const leader = parseStat(readFileSync(join(this.home, "nm-state", `${id}.pid`), "utf8"));
+    if (!leader || !isAlive({ ...leader, bootId: "" })) throw new Error(`${id} has no leader`);
+    return leader.pid;
+  }
+
+  /** All of its processes that have not wiped their environment. */
+  processesOf(id: ContainerId): readonly number[] {
+    // Other tests on this machine have containers of the same name.
+    const isOurs = (variable: string) => variable.includes(`${this.home}/`);
+    return containerProcesses(id).filter((pid) => processEnvironment(pid).some(isOurs));
   }
 
   workDirectory(id: ContainerId): string {
@@ -238,8 +252,12 @@ export class ChaosNode {
     await waitFor(async () => (await left()).length === 0, { what: "the agent to tidy up" }).catch(
       () => undefined,
     );
-    await this.#endAgent("SIGTERM");
-    return [...(await this.#audit.findings()), ...auditExits(this.tracker.history, this.exits)];
+    const wrong = await this.#endAgent("SIGTERM");
+    return [
+      ...wrong,
+      ...(await this.#audit.findings()),
+      ...auditExits(this.tracker.history, this.exits),
+    ];
   }
 
   /** Ends whatever is there still, and removes everything. */
@@ -264,13 +282,17 @@ export class ChaosNode {
     );
   }
 
-  async #endAgent(signal: "SIGKILL" | "SIGTERM"): Promise<void> {
+  /** Says what is wrong with its end. */
+  async #endAgent(signal: "SIGKILL" | "SIGTERM"): Promise<readonly string[]> {
     const agent = this.#agent;
     this.#agent = undefined;
-    if (!agent || agent.exitCode !== null || agent.signalCode !== null) return;
+    if (!agent) return [];
+    if (agent.exitCode !== null) return [`the agent ended by itself, with ${agent.exitCode}`];
     const exit = once(agent, "exit");
     agent.kill(signal);
     await exit;
+    const isRight = signal === "SIGKILL" || agent.exitCode === 0;
+    return isRight ? [] : [`the agent ended with ${agent.exitCode ?? agent.signalCode}`];
   }
 
   get #configurationFile(): string {
