@@ -58,7 +58,7 @@ describe("a thousand short containers", () => {
 describe("an agent", () => {
   it("[NM134] that is killed in the middle of launches and ends starts nothing twice, and loses no exit", async () => {
     const node = await start();
-    for (let life = 0; life < 4; life++) {
+    for (let life = 0; life < 3; life++) {
       for (let each = 1; each <= 6; each++) {
         // 154: it died between its record and its process, which then never comes.
         await node.run(life * 6 + each, `echo once; sleep 0.${each}; exit ${each}`, [each, 154]);
@@ -270,10 +270,12 @@ describe("the agent's secrets", () => {
   it("[NM139] are in no environment and no command line of a container's processes", async () => {
     const node = await start({ environment: SECRETS });
     const id = await node.run(1, `env; set; ${daemon()}; sleep 1000 & ${WAIT}`, [0]);
-    await node.until("the container to run", () => node.stdout(id).includes("CONTAINER_ID"));
+    // The supervising shell is the agent's; the daemon and the sleeper have its commands' rights.
     const leader = await node.leaderOf(id);
-    const pids = [leader, ...node.processesOf(id)];
-    expect(pids.length).toBeGreaterThanOrEqual(4);
+    const pids = await node.until("the container to run", () => {
+      const found = [leader, ...node.processesOf(id)];
+      return node.stdout(id).includes("CONTAINER_ID") && found.length >= 4 && found;
+    });
     const seen = pids.map((pid) => processEnvironment(pid).join("\n") + commandOf(pid));
     for (const secret of secrets)
       expect([...seen, node.stdout(id)].join("\n")).not.toContain(secret);
@@ -359,7 +361,7 @@ describe("a network that is cut", () => {
 
 describe.each([1, 2])("a storm of faults, seed %s", (seed) => {
   it("[NM141] leaves nothing behind, and every exit is reported once", async () => {
-    const steps = 80;
+    const steps = 60;
     const { findings } = await runStorm({ seed, steps, cgroups: hasGroups && seed % 2 === 0 });
     expect(findings, `npm run chaos -- --seed ${seed} --steps ${steps} --seconds 0`).toEqual([]);
   });
