@@ -235,17 +235,26 @@ describe.skipIf(missing !== undefined)(`containers of an engine${missing ?? ""}`
     const client = await node.run(1, `${wait}; exit 5`, [5], { runtime });
     const first = await node.run(2, "echo up; exec sleep 1000", [137], { runtime });
     const stopped = await node.run(3, `trap '' TERM; ${wait}`, [-105], { runtime });
-    for (const id of [client, first, stopped]) {
+    const unheard = await node.run(4, "echo up; exec sleep 1000", [154], { runtime });
+    for (const id of [client, first, stopped, unheard]) {
       await node.until(`${id} to run`, () => node.stdout(id).includes("up"));
       await node.untilState(id, "RUNNING");
     }
-    for (const { pid } of processesNaming(client)) {
-      const line = commandOf(pid);
-      // Other tests on this machine have containers of the same name.
-      const isOurs = line.includes(engine.directory);
-      if (isOurs && line.includes(`start --attach ${client}`)) process.kill(pid, "SIGKILL");
-    }
+    // Other tests on this machine have containers of the same name.
+    const ours = processesNaming(engine.directory);
+    const kill = (id: string, words: string) => {
+      const found = ours.filter(
+        (each) => each.command.includes(words) && each.command.includes(id),
+      );
+      expect(found.length).toBeGreaterThan(0);
+      for (const { pid } of found) process.kill(pid, "SIGKILL");
+    };
+    kill(client, "start --attach");
     process.kill(await engine.pidOf(first), "SIGKILL");
+    // The engine's own monitor, and then what it would have told of.
+    const unheardOf = await engine.pidOf(unheard);
+    kill(unheard, "conmon");
+    process.kill(unheardOf, "SIGKILL");
     await node.killAgent();
     await node.startAgent();
     node.release(client);

@@ -29,6 +29,7 @@ import {
   inspectContainer,
   inspectPatiently,
   removeCgroupParent,
+  waitForEnd,
 } from "./engine-container.ts";
 
 /** How often the engine is asked whether a container that is being started runs. */
@@ -208,8 +209,12 @@ export class DockerRuntime implements ContainerExecutor {
     try {
       let found = await inspectPatiently(cli, name, () => signal.aborted);
       while (found?.phase === "running" && !signal.aborted) {
-        const waited = await cli.run(["wait", name], { timeoutMs: 0, signal });
-        if (waited.code !== 0 && !signal.aborted) await delay(1_000);
+        const waited = await waitForEnd(cli, name, found.pid, signal);
+        if (waited === "unheard") {
+          followed.end = { exitCode: undefined, wasMemoryKill: false };
+          return undefined;
+        }
+        if (waited === "failed" && !signal.aborted) await delay(1_000);
         found = await inspectPatiently(cli, name, () => signal.aborted);
       }
       // The container goes on, without an agent that would hear of its end.

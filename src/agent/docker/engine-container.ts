@@ -4,9 +4,12 @@ import { existsSync, readdirSync, readFileSync, rmdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import * as z from "zod";
+import { readStat } from "../process-table.ts";
 import { type DockerCli, lastLine } from "./docker-cli.ts";
 
 const PATIENCE_MS = 1_000;
+/** Within so long an engine hears of the end of a container's process. */
+const HEARING_MS = 5_000;
 /** What the kernel charges in batches: a group at its limit may show this much less. */
 const CHARGE_SLACK_BYTES = 4 * 1_048_576;
 const CGROUP_MOUNT = "/sys/fs/cgroup";
@@ -80,6 +83,42 @@ export async function inspectPatiently(
   }
 }
 
+/**
+ * Waits for the engine's word that a running container has ended; `pid` is its first process.
+ * `unheard`: podman's monitor (conmon) was killed, and podman would call the container running for
+ * ever, although its process is gone. `failed`: the engine did not answer.
+ */
+export async function waitForEnd(
+  cli: DockerCli,
+  name: string,
+  pid: number,
+  closing: AbortSignal,
+): Promise<"ended" | "unheard" | "failed"> {
+  const unheard = new AbortController();
+  let goneSinceMs: number | undefined;
+  const look = () => {
+    const nowMs = performance.now();
+    goneSinceMs = isProcess(pid) ? undefined : (goneSinceMs ?? nowMs);
+    if (goneSinceMs !== undefined && nowMs - goneSinceMs >= HEARING_MS) unheard.abort();
+  };
+  // Another engine's monitors cannot be lost like this, and a remote one's processes not be seen.
+  const isSeen = cli.flavour === "podman" && cli.environment["CONTAINER_HOST"] === undefined;
+  const timer = isSeen ? setInterval(look, PATIENCE_MS) : undefined;
+  try {
+    const signal = AbortSignal.any([closing, unheard.signal]);
+    const { code } = await cli.run(["wait", name], { timeoutMs: 0, signal });
+    if (unheard.signal.aborted) return "unheard";
+    return code === 0 ? "ended" : "failed";
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+function isProcess(pid: number): boolean {
+  const state = readStat(pid)?.state;
+  return state !== undefined && state !== "Z" && state !== "X";
+}
+
 function isUnstarted(status: string): boolean {
   return ["created", "configured", "initialized"].includes(status);
 }
@@ -124,11 +163,21 @@ export async function removeCgroupParent(
   // The engine's monitor is in there for a moment longer than its container.
   for (let attempt = 0; attempt < 100; attempt++) {
     for (const path of paths) {
-      removeDirectory(join(path, "conmon"));
+      // Its monitor's, and its own where a monitor that was killed could not remove it.
+      for (const name of groupsIn(path)) removeDirectory(join(path, name));
       removeDirectory(path);
     }
     if (!paths.some((path) => existsSync(path))) return;
     await delay(20);
+  }
+}
+
+function groupsIn(path: string): string[] {
+  try {
+    const entries = readdirSync(path, { withFileTypes: true });
+    return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+  } catch {
+    return [];
   }
 }
 
