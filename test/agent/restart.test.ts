@@ -4,17 +4,22 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { startNodeManager } from "../../src/agent/main.ts";
+import { NodeAudit } from "../support/node-audit.ts";
 import { runs, TestNode } from "./test-node.ts";
 import { launchContext } from "./test-tracker.ts";
 
 let node: TestNode;
+let audit: NodeAudit;
 let agent: ChildProcess | undefined;
 beforeEach(async () => {
-  node = await TestNode.create();
+  // Control groups are the machine's: no other test or agent may share this name.
+  node = await TestNode.create("127.0.0.1:18043");
+  audit = NodeAudit.begin(node);
 });
 afterEach(async () => {
   agent?.kill("SIGKILL");
   await node.close();
+  await vi.waitFor(() => expect(audit.machineFindings()).toEqual([]));
 });
 
 /** Starts an agent in a process of its own and waits until it has registered. */

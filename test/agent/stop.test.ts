@@ -1,13 +1,20 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { NodeAudit } from "../support/node-audit.ts";
 import { runs, TestNode } from "./test-node.ts";
 import { launchContext } from "./test-tracker.ts";
 
 let node: TestNode;
+let audit: NodeAudit;
 beforeEach(async () => {
-  node = await TestNode.create();
+  // Control groups are the machine's: no other test or agent may share this name.
+  node = await TestNode.create("127.0.0.1:18042");
+  audit = NodeAudit.begin(node);
   await node.start();
 });
-afterEach(() => node.close());
+afterEach(async () => {
+  await node.close();
+  await vi.waitFor(() => expect(audit.machineFindings()).toEqual([]));
+});
 
 /** Waits until the container has written as many lines as it has processes to tell of. */
 async function pids(id: string, count: number): Promise<number[]> {

@@ -50,7 +50,17 @@ export class NodeAudit {
 
   /** A line for each thing that is left; empty when nothing is. */
   async findings({ living = [] }: AuditOptions = {}): Promise<string[]> {
-    const { nodeId, home, engineContainers } = this.#node;
+    const { home, engineContainers } = this.#node;
+    const findings = this.machineFindings({ living });
+    for (const name of (await engineContainers?.()) ?? []) {
+      findings.push(`engine's container ${name}`);
+    }
+    return [...findings, ...leftFiles(home, living.length > 0).map((path) => `file ${path}`)];
+  }
+
+  /** As `findings`, but for what lies in the home, which may be gone altogether. */
+  machineFindings({ living = [] }: AuditOptions = {}): string[] {
+    const { nodeId } = this.#node;
     const now = readMachine(this.#node);
     const known = new Set(living);
     const findings = [...now.processes]
@@ -63,9 +73,6 @@ export class NodeAudit {
     const groups =
       living.length > 0 ? now.groups.filter((path) => !isOwnGroup(path, nodeId)) : now.groups;
     findings.push(...left(this.#before.groups, groups, "control group"));
-    for (const name of (await engineContainers?.()) ?? [])
-      findings.push(`engine's container ${name}`);
-    findings.push(...leftFiles(home, living.length > 0).map((path) => `file ${path}`));
     return findings;
   }
 }
@@ -81,7 +88,7 @@ type NamingProcess = { readonly pid: number; readonly command: string; readonly 
 function readMachine(node: AuditedNode): Machine {
   const { home, directories = [] } = node;
   // Links in /proc have all links resolved, environments have them as they were written.
-  const marks = [home, ...directories].flatMap((path) => [path, realpathSync(path)]);
+  const marks = [home, ...directories].flatMap((path) => [path, resolved(path)]);
   return {
     processes: namingProcesses([...marks.map((path) => `${path}/`), groupBelow(node.nodeId)]),
     mounts: mountsBelow(marks),
@@ -222,6 +229,15 @@ function read(path: string): string {
     return readFileSync(path, "utf8");
   } catch {
     return "";
+  }
+}
+
+/** As it is written, when it is gone. */
+function resolved(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return path;
   }
 }
 
