@@ -14,6 +14,7 @@ import type {
 } from "../../src/shared/protocol/application-client.ts";
 import type { ReadLogRequest } from "../../src/shared/protocol/container-management.ts";
 import type { NodeQuery } from "../../src/shared/protocol/node-query.ts";
+import type { RegistryEdge } from "../../src/shared/protocol/registry-reader.ts";
 import type { ServiceProtocol } from "../../src/shared/protocol/service.ts";
 import type { ServiceView } from "../../src/shared/service.ts";
 import { createApp } from "../../src/worker/app.ts";
@@ -268,6 +269,8 @@ export async function fakeCluster(options: FakeOptions = {}) {
     ask,
     tokens,
     keys,
+    /** As the edge sees it beside the protocols. */
+    registry: registry as RegistryEdge,
     calls,
     services,
     applications,

@@ -85,6 +85,10 @@ export class SqliteRegistryTree implements RegistryTree, RegistryIndex {
     return this.#index.childrenAfter(path, after, limit);
   }
 
+  childrenOfEach(paths: readonly RegistryPath[], limit: number) {
+    return this.#index.childrenOfEach(paths, limit);
+  }
+
   nodesBelow(path: RegistryPath, after: RegistryPath | null, limit: number) {
     return this.#index.nodesBelow(path, after, limit);
   }
