@@ -61,6 +61,8 @@ export class MapRegistryTree implements RegistryTree, RegistryIndex {
     return this.#nodes.get(path);
   }
 
+  prepare(): void {}
+
   put(node: RegistryNode): void {
     const change = changeOf(this.#nodes.get(node.path), node);
     if (change !== null) this.#changes.push(change);

@@ -125,7 +125,7 @@ function termOf({ endpoint, attributes }: RegistryQuery): string | null {
 
 const apiTerm = (api: string) => `api:${api}`;
 const protocolTerm = (protocolType: string) => `protocol:${protocolType.toLowerCase()}`;
-const yarnIdTerm = (yarnId: string) => `id:${yarnId}`;
+export const yarnIdTerm = (yarnId: string) => `id:${yarnId}`;
 
 export function isMatch(record: ServiceRecord, query: RegistryQuery): boolean {
   const { endpoint, scope, attributes, text } = query;
