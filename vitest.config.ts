@@ -28,7 +28,7 @@ export default defineConfig({
           environment: "node",
           testTimeout: BUSY_MACHINE_TIMEOUT_MS,
           include: [
-            "test/{core,worker,client,agent,cli,architecture,simulation,linearizability}/**/*.test.ts",
+            "test/{core,worker,client,agent,cli,architecture,simulation,linearizability,chaos}/**/*.test.ts",
           ],
         },
       },

@@ -23,8 +23,6 @@ import type { Resource } from "../shared/resource.ts";
 import { codeOf } from "./log.ts";
 import type { ContainerCgroup } from "./state-store.ts";
 
-/** A runaway fork ends here, before it takes the machine's 32,768 pids. */
-const PIDS_MAX = 8_192;
 const CPU_SHARES_MAX = 262_144;
 const CONTROLLERS = ["memory", "cpu", "pids"] as const;
 type Controller = (typeof CONTROLLERS)[number];
@@ -68,14 +66,17 @@ export class Cgroups {
     return hierarchy.version === 2 ? "v2" : `v1 ${Object.keys(hierarchy.parents).join(",")}`;
   }
 
-  /** Makes the container's groups and sets their limits. Throws when a group cannot be made. */
-  create(containerId: ContainerId, resource: Resource): ContainerCgroup {
+  /**
+   * Makes the container's groups and sets their limits. `processesMax`: a runaway fork ends here,
+   * before it takes the machine's pids. Throws when a group cannot be made.
+   */
+  create(containerId: ContainerId, resource: Resource, processesMax: number): ContainerCgroup {
     const hierarchy = this.#hierarchy;
     if (hierarchy.version === 2) {
       const directory = join(hierarchy.parent, containerId);
       mkdirSync(directory, { recursive: true });
       write(directory, "memory.swap.max", 0);
-      write(directory, "pids.max", PIDS_MAX);
+      write(directory, "pids.max", processesMax);
       const isLimited = limitVersion2(directory, resource);
       const memory = isLimited ? { memory: directory } : {};
       return { version: 2, directories: [directory], ...memory };
@@ -89,7 +90,7 @@ export class Cgroups {
       mkdirSync(directory, { recursive: true });
       directories.push(directory);
       if (controller === "cpu") write(directory, "cpu.shares", cpuShares(resource));
-      if (controller === "pids") write(directory, "pids.max", PIDS_MAX);
+      if (controller === "pids") write(directory, "pids.max", processesMax);
       if (controller === "memory" && limitMemoryVersion1(directory, resource)) memory = directory;
     }
     return { version: 1, directories, ...(memory === undefined ? {} : { memory }) };

@@ -169,12 +169,12 @@ export function factsOf(
 
 /** Without a group the container runs all the same, and its memory is watched. */
 export function createCgroup(
-  { cgroups, log }: ContainerServices,
+  { cgroups, monitor, log }: ContainerServices,
   containerId: ContainerId,
   resource: Resource,
 ): ContainerCgroup | undefined {
   try {
-    return cgroups?.create(containerId, resource);
+    return cgroups?.create(containerId, resource, monitor.options.processesMax);
   } catch (error) {
     log({ event: "cgroup.create", outcome: messageOf(error), containerId });
     return undefined;

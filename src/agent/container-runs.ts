@@ -13,6 +13,7 @@ import type { ContainerProcess, ContainerSignal } from "./container-runtime.ts";
 import type { ContainerState } from "./container-state.ts";
 import { describeExit, describeMemoryKill } from "./exit-diagnostics.ts";
 import { messageOf } from "./log.ts";
+import { endRemaining } from "./remaining-processes.ts";
 import { RunningProcess } from "./running-process.ts";
 import type { LaunchFacts } from "./state-store.ts";
 import { LAUNCH_SCRIPT } from "./work-directory.ts";
@@ -206,11 +207,9 @@ export class ContainerRuns {
   async #ended(exitCode: number | undefined): Promise<void> {
     const state = this.#state;
     if (state.isDetached || state.isOver) return;
-    const { cgroup, stop, next, launch, failures } = state.record;
-    this.#process?.kill();
-    this.#process?.detach();
-    this.#process = undefined;
-    if (cgroup) killGroup(cgroup);
+    await this.#endRemaining();
+    if (state.isDetached || state.isOver) return;
+    const { stop, next, launch, failures } = state.record;
     // With one to follow, it was ended by its node.
     if (stop && (this.#isSignalled || next)) return await this.#life.complete(stop);
     if (next) return await this.#replace(next);
@@ -224,6 +223,25 @@ export class ContainerRuns {
       return await this.#rollBackAfter(previous, end.diagnostics);
     }
     await this.#life.complete(end);
+  }
+
+  /** Whatever the process has left behind: before its end is told, and before another one starts. */
+  async #endRemaining(): Promise<void> {
+    const { containerId, placed, record, services } = this.#state;
+    const { cgroup } = record;
+    const { monitor } = services;
+    const process = this.#process;
+    this.#process = undefined;
+    process?.detach();
+    const leader = { identity: process?.identity, workDirectory: placed?.workDirectory };
+    const kill = () => process?.kill();
+    if (cgroup) {
+      kill();
+      killGroup(cgroup);
+    } else if (!(await endRemaining(monitor, containerId, leader, kill))) {
+      this.#state.log("container.remaining", "processes of it cannot be killed");
+    }
+    monitor.forget(containerId);
   }
 
   async #describe(exitCode: number | undefined): Promise<ContainerEnd> {

@@ -80,7 +80,13 @@ export interface ContainerExecutor {
   /** SIGKILL to whatever is left of the container. */
   kill(process: ContainerProcess): void;
 
-  /** Drops all that is kept of the container's runs; its end is stored by the tracker. */
+  /**
+   * Its end is stored by the tracker: what takes room goes at once. What keeps a late launch from
+   * coming true stays until `forget`.
+   */
+  release?(containerId: ContainerId): Promise<void>;
+
+  /** Drops all that is kept of the container's runs, when nobody can order it any more. */
   forget(containerId: ContainerId): Promise<void>;
 
   /** At the agent's start: ends and drops the containers of this node that nobody knows any more. */

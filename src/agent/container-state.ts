@@ -12,6 +12,8 @@ import type { ContainerServices } from "./container-services.ts";
 import { messageOf } from "./log.ts";
 import type { ContainerRecord } from "./state-store.ts";
 
+const SAVE_AGAIN_MS = 2_000;
+
 export class ContainerState {
   readonly containerId: ContainerId;
   readonly services: ContainerServices;
@@ -19,6 +21,8 @@ export class ContainerState {
   isDetached = false;
   readonly #changed: () => void;
   #record: ContainerRecord;
+  #isUnsaved = false;
+  #saveTimer: NodeJS.Timeout | undefined;
 
   /** `changed` is called when the container's status is to be reported. */
   constructor(services: ContainerServices, record: ContainerRecord, changed: () => void) {
@@ -84,13 +88,30 @@ export class ContainerState {
     return this.services.store.write(this.#record);
   }
 
-  /** A full disk must not keep an exit from being reported, so a failed write is only logged. */
+  /**
+   * A full disk must not keep an exit from being reported, so a failed write is only logged, and
+   * made up for when there is room again: a later agent is not to tell the end anew.
+   */
   async trySave(): Promise<void> {
     try {
       await this.save();
+      this.#isUnsaved = false;
     } catch (error) {
-      this.log("state.write", messageOf(error));
+      if (!this.#isUnsaved) this.log("state.write", messageOf(error));
+      this.#isUnsaved = true;
+      clearTimeout(this.#saveTimer);
+      this.#saveTimer = setTimeout(() => void this.#saveAgain(), SAVE_AGAIN_MS).unref();
     }
+  }
+
+  /** Nothing of it is written any more. */
+  erased(): void {
+    this.#isUnsaved = false;
+    clearTimeout(this.#saveTimer);
+  }
+
+  async #saveAgain(): Promise<void> {
+    if (this.#isUnsaved && !this.isDetached) await this.trySave();
   }
 
   log(event: string, outcome: string, facts: Readonly<Record<string, string | number>> = {}): void {

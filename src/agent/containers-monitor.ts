@@ -6,6 +6,7 @@
  */
 import { readFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ContainerId } from "../shared/ids.ts";
 import {
   type ContainerLimits,
@@ -106,7 +107,10 @@ export class ContainersMonitor {
   readonly options: MonitorOptions;
   readonly #log: Log;
   readonly #watched = new Map<ContainerId, Watched>();
+  /** Of those that are watched, and of those that are being ended. */
+  readonly #leaders = new Map<ContainerId, ProcessLeader>();
   readonly #trees = new ProcessTrees();
+  #look: Promise<ReadonlyMap<ContainerId, readonly ProcessStat[]>> | undefined;
   readonly #units = readMachineUnits();
   #timer: NodeJS.Timeout | undefined;
   #diskTimer: NodeJS.Timeout | undefined;
@@ -129,13 +133,37 @@ export class ContainersMonitor {
     const isSame = before?.container.identity.pid === identity.pid;
     const { ticks, usage } = isSame ? before : { ticks: undefined, usage: undefined };
     this.#watched.set(containerId, { container, exceeded, ticks, usage });
+    this.#leaders.set(containerId, container);
     this.#timer ??= setInterval(() => this.#tryRound(), this.options.intervalMs);
     this.#diskTimer ??= setInterval(() => void this.#lookAtDisks(), this.options.diskIntervalMs);
   }
 
+  /** It is to be ended; which processes are its is kept in mind until it is forgotten. */
   unwatch(containerId: ContainerId): void {
     this.#watched.delete(containerId);
     if (!this.#watched.size) this.close();
+  }
+
+  /**
+   * What there is of a container, whether it is watched or not. When many ask in one turn of the
+   * event loop, the machine is looked at once.
+   */
+  async processesOf(
+    containerId: ContainerId,
+    leader: ProcessLeader,
+  ): Promise<readonly ProcessStat[]> {
+    this.#leaders.set(containerId, leader);
+    this.#look ??= nextTurn().then(() => {
+      this.#look = undefined;
+      return this.#trees.assign(this.#leaders, readProcesses());
+    });
+    return (await this.#look).get(containerId) ?? [];
+  }
+
+  /** Nothing is left of it. */
+  forget(containerId: ContainerId): void {
+    this.unwatch(containerId);
+    this.#leaders.delete(containerId);
   }
 
   /** Undefined when it is not watched, or was not looked at yet. */
@@ -181,9 +209,7 @@ export class ContainersMonitor {
     const nowMs = performance.now();
     const elapsedTicks = ((nowMs - this.#roundAtMs) / 1_000) * this.#units.ticksPerSecond;
     this.#roundAtMs = nowMs;
-    const leaders = new Map<ContainerId, ProcessLeader>();
-    for (const [containerId, { container }] of this.#watched) leaders.set(containerId, container);
-    const trees = this.#trees.assign(leaders, readProcesses());
+    const trees = this.#trees.assign(this.#leaders, readProcesses());
     for (const [containerId, watched] of this.#watched) {
       this.#measure(watched, trees.get(containerId) ?? [], elapsedTicks);
     }

@@ -28,14 +28,14 @@ export class DurableFiles<Content> {
   write(name: string, content: Content): Promise<void> {
     const path = join(this.#directory, `${name}${EXTENSION}`);
     return this.#enqueue(name, async () => {
-      const file = await open(`${path}.tmp`, "w", 0o600);
       try {
-        await file.writeFile(JSON.stringify(content));
-        await file.sync();
-      } finally {
-        await file.close();
+        await writeSynced(`${path}.tmp`, JSON.stringify(content));
+        await rename(`${path}.tmp`, path);
+      } catch (error) {
+        // On a full disk, even half a file is in the way of others.
+        await rm(`${path}.tmp`, { force: true }).catch(() => undefined);
+        throw error;
       }
-      await rename(`${path}.tmp`, path);
       await syncDirectory(this.#directory);
     });
   }
@@ -84,6 +84,16 @@ export class DurableFiles<Content> {
 
 /** Written by a later agent, in a form that this one does not know. */
 export class NewerFormatError extends Error {}
+
+async function writeSynced(path: string, text: string): Promise<void> {
+  const file = await open(path, "w", 0o600);
+  try {
+    await file.writeFile(text);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
 
 async function syncDirectory(path: string): Promise<void> {
   const directory = await open(path, "r");

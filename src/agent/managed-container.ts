@@ -190,6 +190,7 @@ export class ManagedContainer {
     state.put({ phase: "FORGOTTEN" });
     await state.trySave();
     try {
+      await state.executor.release?.(this.containerId);
       if (state.placed) await rm(state.placed.workDirectory, { recursive: true, force: true });
     } catch (error) {
       state.log("container.forget", messageOf(error));
@@ -199,6 +200,7 @@ export class ManagedContainer {
   /** Removes the last memory of it. */
   async erase(): Promise<void> {
     const { executor, services } = this.#state;
+    this.#state.erased();
     await executor.forget(this.containerId);
     await services.store.removeLaunches(this.containerId);
     await services.store.remove(this.containerId);

@@ -34,6 +34,7 @@ import { type ReadLogMessage, readLog } from "./log-reader.ts";
 import { LOG_RETENTION_MS, sweepLogs } from "./log-retention.ts";
 import { ManagedContainer } from "./managed-container.ts";
 import { nodeAnswer } from "./node-answer.ts";
+import { endStrays } from "./remaining-processes.ts";
 
 /** 64 statuses with the longest diagnostics, every character escaped, stay below the 4 MB limit. */
 const STATUSES_PER_MESSAGE_MAX = 64;
@@ -107,7 +108,7 @@ export class NodeManager {
     const known = new Set(this.#containers.keys());
     for (const executor of Object.values(executors)) executor.endUnknown(known);
     const containers = [...this.#containers.values()];
-    const running = containers.filter(({ phase }) => phase !== "COMPLETE" && phase !== "FORGOTTEN");
+    const running = containers.filter((container) => !isOver(container));
     const placed = running.flatMap(({ placed }) => (placed ? [placed] : []));
     await applications.recover(placed);
     const inUse = running.flatMap(({ placed, localized }) =>
@@ -115,6 +116,10 @@ export class NodeManager {
     );
     await localization.recover(inUse, applications.live);
     await Promise.all(running.map((container) => container.adopt()));
+    endStrays(this.#services.home.localDirectories, (containerId) => {
+      const container = this.#containers.get(containerId);
+      return container !== undefined && !isOver(container);
+    });
     applications.resume();
     for (const containerId of cgroups?.containers() ?? []) {
       if (!known.has(containerId)) this.#track(this.#removeGroup(containerId));
@@ -394,6 +399,10 @@ export class NodeManager {
     };
     work.then(release, report);
   }
+}
+
+function isOver({ phase }: ManagedContainer): boolean {
+  return phase === "COMPLETE" || phase === "FORGOTTEN";
 }
 
 /** Localized resources live as long as who uses them. */

@@ -3,7 +3,7 @@
  * session, when it belonged to it in the round before, or when its parent does. A daemon that left
  * session and parents behind is known by its control group, or else by the CONTAINER_ID and the
  * LOCAL_DIRS (which tell agents of one machine apart) in its environment. These count only among
- * processes of one user, who could harm each other anyhow.
+ * processes of one user, who could harm each other anyhow: whom the work directory belongs to.
  */
 import { readFileSync, statSync } from "node:fs";
 import { dirname } from "node:path";
@@ -15,12 +15,13 @@ const IN_CGROUP = /^.*\/(container_(?:e\d+_)?\d+_\d+_\d+_\d+)(?:\/|$)/m;
 
 /** Where a container's processes begin. */
 export type ProcessLeader = {
-  readonly identity: ProcessIdentity;
+  /** Absent: an earlier agent's, long gone; only marks lead to what it has left. */
+  readonly identity?: ProcessIdentity | undefined;
   readonly workDirectory: string | undefined;
 };
 
 /** What an unrelated process says of itself; found out once in its life. */
-type Mark = {
+export type Mark = {
   readonly containerId: ContainerId;
   /** Absent: a control group says it, which nobody can make up. */
   readonly environment?: { readonly uid: number; readonly localDirectories: readonly string[] };
@@ -69,7 +70,7 @@ class Round {
   readonly #before: ReadonlyMap<string, ContainerId>;
   readonly #marks: Map<string, readonly Mark[]>;
   readonly #found = new Map<number, ContainerId | undefined>();
-  readonly #uids = new Map<number, number | undefined>();
+  readonly #uids = new Map<ContainerId, readonly (number | undefined)[]>();
 
   constructor(
     leaders: ReadonlyMap<ContainerId, ProcessLeader>,
@@ -82,6 +83,8 @@ class Round {
     this.#marks = marks;
     for (const stat of processes) this.#byPid.set(stat.pid, stat);
     for (const [containerId, { identity }] of leaders) {
+      // Process 0 is an engine's container whose first process is not known yet.
+      if (!identity?.pid) continue;
       const { pid, startTicks } = identity;
       const leader = this.#byPid.get(pid);
       // A pid that another process has now is no session of ours.
@@ -118,34 +121,49 @@ class Round {
 
   #ownerByMark(stat: ProcessStat): ContainerId | undefined {
     const key = processKey(stat);
-    const marks = this.#marks.get(key) ?? readMarks(stat.pid);
-    this.#marks.set(key, marks);
-    return marks.find((mark) => this.#isGenuine(mark))?.containerId;
+    const marks = this.#marks.get(key) ?? readMarks(stat);
+    if (marks) this.#marks.set(key, marks);
+    return marks?.find((mark) => this.#isGenuine(mark))?.containerId;
   }
 
   #isGenuine({ containerId, environment }: Mark): boolean {
     const leader = this.#leaders.get(containerId);
     if (!leader || !environment) return leader !== undefined;
-    const { identity, workDirectory = "" } = leader;
+    const { workDirectory = "" } = leader;
     const { uid, localDirectories } = environment;
-    return localDirectories.includes(dirname(workDirectory)) && uid === this.#uidOf(identity.pid);
+    return (
+      localDirectories.includes(dirname(workDirectory)) &&
+      this.#uidsOf(containerId, leader).includes(uid)
+    );
   }
 
-  #uidOf(pid: number): number | undefined {
-    if (!this.#uids.has(pid)) this.#uids.set(pid, readUid(pid));
-    return this.#uids.get(pid);
+  /** Who runs the container: the supervising shell may be the agent's, and the rest its user's. */
+  #uidsOf(containerId: ContainerId, { identity, workDirectory }: ProcessLeader) {
+    const uids = this.#uids.get(containerId) ?? [
+      identity && ownerOf(`/proc/${identity.pid}`),
+      workDirectory === undefined ? undefined : ownerOf(workDirectory),
+    ];
+    this.#uids.set(containerId, uids);
+    return uids;
   }
 }
 
-function readMarks(pid: number): Mark[] {
+/**
+ * What a process says of itself by its control group and its environment. Undefined while it
+ * executes a new program, whose environment is not there yet.
+ */
+export function readMarks({ pid, virtualBytes }: ProcessStat): readonly Mark[] | undefined {
   try {
     const marks: Mark[] = [];
     const group = IN_CGROUP.exec(readFileSync(`/proc/${pid}/cgroup`, "utf8"))?.[1];
     if (group !== undefined) marks.push({ containerId: group });
-    const variables = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0");
+    const environment = readFileSync(`/proc/${pid}/environ`, "utf8");
+    // Threads of the kernel never have one, and no memory either.
+    if (environment === "" && virtualBytes > 0 && marks.length === 0) return undefined;
+    const variables = environment.split("\0");
     const named = variable(variables, "CONTAINER_ID");
     const localDirectories = variable(variables, "LOCAL_DIRS")?.split(",") ?? [];
-    const uid = readUid(pid);
+    const uid = ownerOf(`/proc/${pid}`);
     if (named !== undefined && uid !== undefined) {
       marks.push({ containerId: named, environment: { uid, localDirectories } });
     }
@@ -155,10 +173,11 @@ function readMarks(pid: number): Mark[] {
   }
 }
 
-function variable(variables: readonly string[], name: string): string | undefined {
-  return variables.find((each) => each.startsWith(`${name}=`))?.slice(name.length + 1);
+/** The uid; undefined when there is nothing of that name. */
+export function ownerOf(path: string): number | undefined {
+  return statSync(path, { throwIfNoEntry: false })?.uid;
 }
 
-function readUid(pid: number): number | undefined {
-  return statSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid;
+function variable(variables: readonly string[], name: string): string | undefined {
+  return variables.find((each) => each.startsWith(`${name}=`))?.slice(name.length + 1);
 }

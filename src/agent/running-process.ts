@@ -7,6 +7,7 @@ import { killGroup } from "./cgroups.ts";
 import type { Overrun } from "./container-limits.ts";
 import type { ContainerExecutor, ContainerProcess, ContainerSignal } from "./container-runtime.ts";
 import type { ContainersMonitor } from "./containers-monitor.ts";
+import type { ProcessIdentity } from "./process-table.ts";
 import { type Readiness, ReadinessProber } from "./readiness-prober.ts";
 import type { ContainerCgroup } from "./state-store.ts";
 
@@ -38,6 +39,10 @@ export class RunningProcess {
     if (readinessCheck !== undefined && readinessCheck.type !== "DEFAULT") {
       this.#prober = new ReadinessProber(readinessCheck, host, readinessChanged);
     }
+  }
+
+  get identity(): ProcessIdentity {
+    return this.#options.process.identity;
   }
 
   /** False: nobody asks, and it is ready as soon as it runs. */

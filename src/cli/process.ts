@@ -29,6 +29,8 @@ export async function run(argv: readonly string[]): Promise<never> {
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     process.exit(error.code === "EPIPE" ? 0 : 1);
   });
+  // A full disk under an agent's log must not end the agent; there is nowhere to say it, either.
+  process.stderr.on("error", () => undefined);
   const { stdin, stdout, stderr, env } = process;
   const io: Io = { stdin, stdout, stderr, env, cwd: process.cwd(), signal: wish.signal };
   const exitCode = await main(argv, io);

@@ -186,6 +186,12 @@ export class TestEngine {
     return stdout.split("\n").filter(Boolean);
   }
 
+  /** Of the container's first process, as the machine sees it. */
+  async pidOf(name: string): Promise<number> {
+    const { stdout } = await this.cli.run(["inspect", "--format", "{{.State.Pid}}", name]);
+    return Number(stdout);
+  }
+
   /** Ends everything that was started, and forgets it, so that ids can be used again. */
   async removeContainers(): Promise<void> {
     const ids = (await this.names()).map((name) => name.split(".")[0] ?? name);

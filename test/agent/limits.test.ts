@@ -91,13 +91,13 @@ describe("control groups of version 2", () => {
   it("sets limits below the agent's own group", () => {
     const cgroups = Cgroups.detect("n1:8041", mount, join(mount, "membership"));
     expect(cgroups?.description).toBe("v2");
-    const group = cgroups?.create(containerId(1), { memoryMb: 256, vcores: 1 });
+    const group = cgroups?.create(containerId(1), { memoryMb: 256, vcores: 1 }, 100);
     const directory = join(own(), "selvedge", "n1_8041", containerId(1));
     expect(group).toEqual({ version: 2, directories: [directory], memory: directory });
     const read = (file: string) => readFileSync(join(directory, file), "utf8");
     expect(read("memory.max")).toBe("268435456");
     expect(read("cpu.weight")).toBe("40");
-    expect(read("pids.max")).toBe("8192");
+    expect(read("pids.max")).toBe("100");
     expect(readFileSync(join(own(), "cgroup.subtree_control"), "utf8")).toBe("+memory +cpu +pids");
     if (group) expect(entrances(group)).toEqual([join(directory, "cgroup.procs")]);
     if (group) expect(resizeGroup(group, { memoryMb: 512, vcores: 2 })).toBe(true);

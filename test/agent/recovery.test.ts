@@ -1,5 +1,5 @@
 /** What an agent finds when it starts: containers of another boot, of an older agent, of nobody. */
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
@@ -26,8 +26,8 @@ async function printedPid(id: string): Promise<number> {
 
 it("[NM13] after a reboot, what ran is reported as lost with it, and cleaned away", async () => {
   const first = await node.start({ bootId: "monday" });
-  const id = await node.run(1, launchContext("echo $$; exec sleep 60"));
-  const pid = await printedPid(id);
+  const id = await node.run(1, launchContext("exec sleep 60"));
+  await node.tracker.untilState(id, "RUNNING");
   const retry = {
     policy: "RETRY_ON_ALL_ERRORS",
     maxRetries: -1,
@@ -39,6 +39,9 @@ it("[NM13] after a reboot, what ran is reported as lost with it, and cleaned awa
     return node.tracker.statuses.get(waiting)?.subState === "RELAUNCHING";
   });
   await first.close();
+  // The pid is another process's by now.
+  const stranger = spawn("sleep", ["60"]);
+  writeFileSync(state(`${id}.pid`), readFileSync(`/proc/${stranger.pid}/stat`));
   await node.start({ bootId: "tuesday" });
   for (const each of [id, waiting]) {
     const status = node.tracker.statuses.get(each);
@@ -47,8 +50,8 @@ it("[NM13] after a reboot, what ran is reported as lost with it, and cleaned awa
     node.tracker.acknowledge(each);
     await vi.waitFor(() => expect(existsSync(node.workDirectory(each))).toBe(false));
   }
-  // The pid may be another process's by now.
-  expect(runs(pid)).toBe(true);
+  expect(runs(stranger.pid ?? 0)).toBe(true);
+  stranger.kill();
 });
 
 it("[NM13] after a reboot, an exit that came before it keeps its exit code", async () => {

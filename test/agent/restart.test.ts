@@ -161,16 +161,18 @@ it("never mistakes a recycled pid, or a pid from before a reboot, for its contai
   for (const id of ids) await leaderOf(id);
   await first.close();
   const state = (name: string) => join(node.home, "nm-state", name);
-  const stat = readFileSync(state(`${recycled}.pid`), "utf8").split(" ");
-  const leader = Number(stat[0]);
-  stat[21] = "1";
-  writeFileSync(state(`${recycled}.pid`), stat.join(" "));
+  const stranger = spawn("sleep", ["60"]);
+  const stat = readFileSync(`/proc/${stranger.pid}/stat`, "utf8");
+  writeFileSync(state(`${rebooted}.pid`), stat);
+  const later = stat.split(" ").with(21, "1").join(" ");
+  writeFileSync(state(`${recycled}.pid`), later);
   const record = JSON.parse(readFileSync(state(`${rebooted}.json`), "utf8"));
   writeFileSync(state(`${rebooted}.json`), JSON.stringify({ ...record, bootId: "another" }));
   await node.start();
   expect(node.tracker.statuses.get(recycled)?.exitStatus).toBe(154);
   expect(node.tracker.statuses.get(rebooted)?.exitStatus).toBe(-100);
-  expect(runs(leader)).toBe(true);
+  expect(runs(stranger.pid ?? 0)).toBe(true);
+  stranger.kill();
 });
 
 it("refuses a second agent in the same home, and takes over the lock of a dead one", async () => {

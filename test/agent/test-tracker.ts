@@ -6,6 +6,7 @@ import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { type WebSocket, WebSocketServer } from "ws";
+import { NO_LOG_STORE } from "../../src/shared/aggregated-logs.ts";
 import type { ContainerLaunchContext, ContainerStatus } from "../../src/shared/container.ts";
 import type { ContainerId } from "../../src/shared/ids.ts";
 import type { NodeAnswer, NodeQuery } from "../../src/shared/protocol/node-query.ts";
@@ -92,9 +93,12 @@ export class TestTracker {
   generation = 0;
   isSocketRefused = false;
   isPingAnswered = true;
+  /** Every end is acknowledged as soon as it is heard, as a real tracker does. */
+  isAcknowledging = false;
   pingIntervalMs = 1_000;
   readonly #server: Server;
   readonly #sockets = new Set<WebSocket>();
+  readonly #byNode = new Map<string, WebSocket>();
   readonly #waiting = new Set<() => void>();
 
   private constructor(key: SigningKey, server: Server) {
@@ -229,12 +233,21 @@ export class TestTracker {
         this.pings++;
         if (this.isPingAnswered) socket.send("pong");
       } else {
-        for (const answer of this.#hear(agentMessageSchema.parse(JSON.parse(text)))) {
-          socket.send(JSON.stringify(answer));
-        }
+        const message = agentMessageSchema.parse(JSON.parse(text));
+        if (message.type === "register") this.#takeOver(message.node.nodeId, socket);
+        for (const answer of this.#hear(message)) socket.send(JSON.stringify(answer));
       }
       this.#look();
     });
+  }
+
+  /** What arrives late on a node's earlier connection is not heard any more. */
+  #takeOver(nodeId: string, socket: WebSocket): void {
+    const before = this.#byNode.get(nodeId);
+    this.#byNode.set(nodeId, socket);
+    if (!before || before === socket) return;
+    before.removeAllListeners("message");
+    before.close(4000, "another connection of this node took over");
   }
 
   #hear(message: AgentMessage): TrackerMessage[] {
@@ -242,23 +255,27 @@ export class TestTracker {
     if (message.type === "log") this.logs.push(message);
     if (message.type === "node-answer") this.answers.push(message);
     if (message.type === "applications-finished") this.finished.push(...message.applicationIds);
+    const ended: ContainerId[] = [];
     if (message.type === "register") this.statuses.clear();
     if (message.type === "register" || message.type === "statuses") {
       for (const status of message.containers) {
         this.statuses.set(status.containerId, status);
         this.history.push(status);
+        if (status.state === "COMPLETE") ended.push(status.containerId);
       }
     }
-    if (message.type !== "register") return [];
-    return [this.registered()];
+    const acknowledged = this.isAcknowledging ? ended : [];
+    for (const containerId of acknowledged) this.desired.delete(containerId);
+    if (message.type === "register") return [this.registered(acknowledged)];
+    return acknowledged.length > 0 ? [{ type: "acknowledge", containerIds: acknowledged }] : [];
   }
 
-  registered(): TrackerMessage {
+  registered(acknowledged: ContainerId[] = []): TrackerMessage {
     return {
       type: "registered",
       generation: this.generation,
       desired: [...this.desired.values()],
-      acknowledged: [],
+      acknowledged,
       keys: [this.key.verificationKey],
       finishedApplications: [...this.finishing],
       pingIntervalMs: this.pingIntervalMs,
@@ -275,12 +292,14 @@ export class TestTracker {
       return [200, { nodeId, credential: CREDENTIAL, expiresMs: Date.now() + 3_600_000 }];
     }
     if (request.url === "/ws/v1/node/heartbeat" && isFrom(CREDENTIAL)) {
-      for (const message of nodeHeartbeatSchema.parse(JSON.parse(text)).messages) {
-        this.#hear(message);
-      }
+      const { messages } = nodeHeartbeatSchema.parse(JSON.parse(text));
+      const answers = messages.flatMap((message) => this.#hear(message));
+      const acknowledgements = answers.filter(({ type }) => type === "acknowledge");
       this.#look();
-      return [200, { messages: [this.registered()] }];
+      return [200, { messages: [...acknowledgements, this.registered()] }];
     }
+    // A cluster without a place for logs: nobody sends any, and they stay on the node.
+    if (request.url?.includes("/logs/")) return [503, { reason: NO_LOG_STORE }];
     return [401, { title: "Unauthorized", detail: "no such token" }];
   }
 

@@ -139,8 +139,13 @@ export class DockerRuntime implements ContainerExecutor {
     });
   }
 
-  async forget(containerId: ContainerId): Promise<void> {
+  /** Its files in the engine's storage go; a late start finds no container. */
+  async release(containerId: ContainerId): Promise<void> {
     for (const name of await this.#names({ containerId })) await this.#remove(name);
+  }
+
+  async forget(containerId: ContainerId): Promise<void> {
+    await this.release(containerId);
     await this.#options.supervisor.forget(containerId);
   }
 
