@@ -10,6 +10,7 @@ import { LIMITS } from "../shared/limits.ts";
 import type { LogChunk, TrackerMessage } from "../shared/protocol/resource-tracker.ts";
 import { isContinuation, wholeCharacters } from "../shared/utf8.ts";
 import { type AgentHome, isPathElement } from "./agent-home.ts";
+import type { KeptFrom } from "./log-rotation.ts";
 
 export type ReadLogMessage = Extract<TrackerMessage, { type: "read-log" }>;
 
@@ -17,12 +18,15 @@ export type ReadLogMessage = Extract<TrackerMessage, { type: "read-log" }>;
 const LENGTH_MIN = 4;
 const WAIT_MAX_MS = 60_000;
 
+/** Where logs lie, and where what is kept of each begins. */
+export type NodeLogs = { readonly home: AgentHome; readonly keptFrom: KeptFrom };
+
 /**
  * Answers one request. `isComplete` says, whenever asked, that the container writes no more (true
  * also for one that is already forgotten). Never rejects; ends early when `stopped` fires.
  */
 export async function readLog(
-  home: AgentHome,
+  { home, keptFrom }: NodeLogs,
   request: ReadLogMessage,
   isComplete: (containerId: ContainerId) => boolean,
   stopped: AbortSignal,
@@ -44,7 +48,8 @@ export async function readLog(
       );
       complete = isComplete(containerId);
     }
-    const piece = await readPiece(file, offset, request.lengthMax, complete);
+    const kept = (size: number) => keptFrom(containerId, name, size);
+    const piece = await readKept(file, offset, kept, request.lengthMax, complete);
     return { type: "log", requestId, ...piece };
   } catch {
     return nothing;
@@ -62,6 +67,22 @@ async function startOf(file: FileHandle, offset: number): Promise<number> {
   let skipped = 0;
   while (skipped < bytesRead && isContinuation(buffer[skipped])) skipped++;
   return start + skipped;
+}
+
+/** From `offset`, or from where what is kept begins; that may move while it is read. */
+async function readKept(
+  file: FileHandle,
+  offset: number,
+  keptFrom: (size: number) => number,
+  lengthMax: number,
+  complete: boolean,
+) {
+  for (;;) {
+    const from = Math.max(offset, keptFrom((await file.stat()).size));
+    const piece = await readPiece(file, from, lengthMax, complete);
+    if (keptFrom(piece.nextOffset) > from) continue;
+    return from > offset ? { ...piece, droppedBytes: from - offset } : piece;
+  }
 }
 
 async function readPiece(file: FileHandle, offset: number, lengthMax: number, complete: boolean) {

@@ -28,6 +28,7 @@ import {
 } from "./localization/resource-localization-service.ts";
 import { createLog, type Log } from "./log.ts";
 import { type LogAggregationOptions, LogAggregationService } from "./log-aggregation.ts";
+import { LogRotation, type LogRotationOptions } from "./log-rotation.ts";
 import { LogUploader } from "./log-uploader.ts";
 import { type NodeConfiguration, parseNodeConfigurationText } from "./node-configuration.ts";
 import { startOptionsOf } from "./node-configuration-options.ts";
@@ -78,6 +79,7 @@ export type StartNodeManagerOptions = {
   /** Auxiliary services, log aggregation and the like, beside the node's own. */
   readonly applicationServices?: readonly ApplicationService[];
   readonly logAggregation?: Pick<LogAggregationOptions, "rollIntervalMs">;
+  readonly logRotation?: Pick<LogRotationOptions, "keptBytes">;
   /** Limits of the disks, and the operator's scripts. */
   readonly health?: NodeServicesOptions["health"];
   readonly auxiliaryServices?: NodeServicesOptions["auxiliaryServices"];
@@ -193,19 +195,26 @@ async function start(
     log,
     nowMs: Date.now,
   });
-  const logAggregation = new LogAggregationService({
+  const logRotation = await LogRotation.open({
+    keptBytes: options.logRotation?.keptBytes,
+    home,
+    storedTo: (...file) => logAggregation.storedTo(...file),
+    log,
+  });
+  const logAggregation: LogAggregationService = new LogAggregationService({
     ...options.logAggregation,
     home: home.directory,
-    uploader: new LogUploader(url, () => presentCredential),
+    uploader: new LogUploader(url, () => presentCredential, logRotation.keptFrom),
     log,
     nowMs: Date.now,
   });
   const monitor = new ContainersMonitor(log, {
     ...options.monitor,
     ...(options.monitorIntervalMs === undefined ? {} : { intervalMs: options.monitorIntervalMs }),
+    rotateLogs: (containerId) => logRotation.rotate(containerId),
   });
   const nodeServices: NodeServices = new NodeServices({
-    ...{ facts, home, monitor, log },
+    ...{ facts, home, keptFrom: logRotation.keptFrom, monitor, log },
     ...{ health: options.health, auxiliaryServices: options.auxiliaryServices, web: options.web },
     node: () => nodeManager,
     healthChanged: (health) => nodeManager.setHealth(health),
@@ -235,7 +244,7 @@ async function start(
       localization,
       bootId,
       httpPort: options.httpPort ?? options.web?.port ?? 0,
-      monitor,
+      ...{ monitor, logRotation },
       metaData: () => nodeServices.metaData(),
       ports: new PortAllocator(),
       cgroups,
@@ -285,6 +294,7 @@ async function start(
     await nodeManager.close();
     await nodeServices.close();
     await logAggregation.close();
+    await logRotation.close();
     cgroups?.close();
     unlock();
     log({ event: "agent.stopped", outcome: "ok", nodeId });

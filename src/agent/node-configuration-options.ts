@@ -14,6 +14,7 @@ import type { LocalizationLimits } from "./localization/localization-limits.ts";
 import type { SourceAllowances } from "./localization/resource-source.ts";
 import { messageOf } from "./log.ts";
 import type { LogAggregationOptions } from "./log-aggregation.ts";
+import type { LogRotationOptions } from "./log-rotation.ts";
 import type { StartNodeManagerOptions } from "./main.ts";
 import type { NodeConfiguration } from "./node-configuration.ts";
 import { detectCapability } from "./node-resource.ts";
@@ -48,6 +49,7 @@ export async function startOptionsOf(
     confinement: confinementOf(configuration),
     logRetentionMs: configuration.logRetainSeconds * 1_000,
     logAggregation: logAggregationOptionsOf(configuration),
+    logRotation: logRotationOptionsOf(configuration),
   });
 }
 
@@ -124,6 +126,12 @@ export function logAggregationOptionsOf({
   logRollSeconds,
 }: NodeConfiguration): Pick<LogAggregationOptions, "rollIntervalMs"> {
   return logRollSeconds > 0 ? { rollIntervalMs: logRollSeconds * 1_000 } : {};
+}
+
+export function logRotationOptionsOf({
+  logKeptBytes,
+}: NodeConfiguration): Pick<LogRotationOptions, "keptBytes"> {
+  return { keptBytes: logKeptBytes < 0 ? undefined : logKeptBytes };
 }
 
 /** Disks and scripts. */

@@ -165,6 +165,12 @@ export const PROPERTIES = {
     10_000_000_000,
     "all logs of one container that are too large",
   ),
+  logKeptBytes: property(
+    `${OURS}.log-rotation.kept-bytes`,
+    wholeNumber(-1, "bytes"),
+    200_000_000,
+    "newest bytes of stdout, and of stderr, that stay while a container runs; -1: all",
+  ),
   logRetainSeconds: property(
     `${NM}.log.retain-seconds`,
     wholeNumber(0, "seconds"),

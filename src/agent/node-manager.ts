@@ -354,17 +354,18 @@ export class NodeManager {
   }
 
   async #readLog(request: ReadLogMessage): Promise<void> {
-    const { home } = this.#services;
+    const { home, logRotation } = this.#services;
     const isComplete = (containerId: ContainerId) => {
       const phase = this.#containers.get(containerId)?.phase;
       return phase === undefined || phase === "COMPLETE" || phase === "FORGOTTEN";
     };
-    this.#options.send(await readLog(home, request, isComplete, this.#closed.signal));
+    const logs = { home, keptFrom: logRotation.keptFrom };
+    this.#options.send(await readLog(logs, request, isComplete, this.#closed.signal));
   }
 
   /** Drops forgotten containers whose tokens have expired, and old logs. */
   async #sweep(): Promise<void> {
-    const { home, localization, log, nowMs } = this.#services;
+    const { home, localization, logRotation, log, nowMs } = this.#services;
     try {
       for (const container of this.#containers.values()) {
         const { containerId, phase, rememberedUntilMs } = container;
@@ -379,6 +380,7 @@ export class NodeManager {
       };
       const retentionMs = this.#options.logRetentionMs ?? LOG_RETENTION_MS;
       await sweepLogs(home, isKept, nowMs(), retentionMs);
+      await logRotation.forgetRemoved();
       await localization.cleanUp();
     } catch (error) {
       log({ event: "sweep", outcome: messageOf(error) });

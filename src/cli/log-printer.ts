@@ -3,14 +3,16 @@
  * when it is whole, or when its log ends. For json and yaml every line is one document.
  */
 import type { ContainerView } from "../shared/service.ts";
-import { logLine, type Style, wantsColour } from "./output.ts";
+import type { LogTaker } from "./log-reader.ts";
+import { formatBytes, logLine, type Style, wantsColour } from "./output.ts";
 import type { Session } from "./session.ts";
 
 /** Whose log it is. */
 export type LogOrigin = Pick<ContainerView, "id" | "component_instance_name">;
 
 export type LogPrinter = {
-  add(container: LogOrigin, text: string): void;
+  /** Takes the container's log; what is missing of it is said on stderr. */
+  takerFor(container: LogOrigin): LogTaker;
   /** Nothing more comes from this container. */
   end(container: LogOrigin): void;
   /** Nothing more comes at all. */
@@ -56,18 +58,27 @@ export function createLogPrinter(
     if (rest !== undefined && rest.text !== "") print(container, rest.text);
   };
 
+  const add = (container: LogOrigin, text: string) => {
+    const rest = rests.get(container.id) ?? { container, text: "" };
+    const lines = (rest.text + text).split("\n");
+    rest.text = lines.pop() ?? "";
+    for (const line of lines) print(container, line);
+    if (rest.text.length > LINE_CHARACTERS_MAX) {
+      print(container, rest.text);
+      rest.text = "";
+    }
+    rests.set(container.id, rest);
+  };
+
   return {
-    add(container, text) {
-      const rest = rests.get(container.id) ?? { container, text: "" };
-      const lines = (rest.text + text).split("\n");
-      rest.text = lines.pop() ?? "";
-      for (const line of lines) print(container, line);
-      if (rest.text.length > LINE_CHARACTERS_MAX) {
-        print(container, rest.text);
-        rest.text = "";
-      }
-      rests.set(container.id, rest);
-    },
+    takerFor: (container) => ({
+      text: (text) => add(container, text),
+      dropped(bytes) {
+        end(container);
+        const { component_instance_name: instance } = container;
+        output.note(`${instance}: ${formatBytes(bytes)} dropped by rotation`);
+      },
+    }),
     end,
     close() {
       for (const { container } of rests.values()) end(container);

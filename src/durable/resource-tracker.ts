@@ -286,7 +286,8 @@ export class ResourceTracker
     if (chunk.type !== "log" || chunk.data === null) {
       return fail("NOT_FOUND", `${containerId} has no log file ${file}`);
     }
-    return ok({ data: chunk.data, nextOffset: chunk.nextOffset, end: chunk.end });
+    const { data, nextOffset, end, droppedBytes } = chunk;
+    return ok({ data, nextOffset, end, ...(droppedBytes ? { droppedBytes } : {}) });
   }
 
   async queryNode(nodeId: NodeId, query: NodeQuery): Promise<Reply<string>> {

@@ -76,6 +76,8 @@ export type LogChunkPlace = {
   readonly file: string;
   readonly start: number;
   readonly end: number;
+  /** `start`; or less: bytes from here up to `start` were dropped by rotation, and never come. */
+  readonly follows: number;
 };
 
 /** The answer of a deployment without R2; a node that reads it stops trying. */

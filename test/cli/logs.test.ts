@@ -58,6 +58,14 @@ describe("what there is", () => {
     ]);
   });
 
+  it("[NM183] says where something was dropped, and goes on behind it", async () => {
+    const more = { data: "later\n", nextOffset: 20_000_006, end: true, droppedBytes: 20_000_000 };
+    cluster.play(logTarget(0, 6), { body: more });
+    const ran = await logs("-i", "hello-0");
+    expect(ran.stdout).toBe("one\ntw\nlater\n");
+    expect(ran.stderr).toBe("hello-0: 19.1 MB dropped by rotation\n");
+  });
+
   it("may be stderr's", async () => {
     cluster.play(logTarget(0, 0, 0, "stderr"), chunk("oh\n", 3, true));
     expect((await logs("-i", "hello-0", "--file", "stderr")).stdout).toBe("oh\n");
@@ -93,6 +101,12 @@ describe("--tail", () => {
     cluster.play(logTarget(0, -512), chunk(long.slice(-500), 9_000, true));
     cluster.play(logTarget(0, -2048), chunk(`rest\nfirst\n${long}`, 9_000, true));
     expect((await logs("-i", "hello-0", "--tail", "2")).stdout).toBe(`first\n${long}\n`);
+  });
+
+  it("[NM183] of a log that was rotated looks back to what is kept, and no further", async () => {
+    const kept = { data: "kept\n", nextOffset: 90_000, end: true, droppedBytes: 25_595 };
+    cluster.play(logTarget(0, -25_600), { body: kept });
+    expect((await logs("-i", "hello-0", "--tail", "100")).stdout).toBe("kept\n");
   });
 
   it("of a short log is all of it", async () => {

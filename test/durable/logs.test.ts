@@ -36,10 +36,11 @@ async function packed(text: string): Promise<Uint8Array<ArrayBuffer>> {
 async function put(
   start: number,
   text: string,
-  { token = node, file = "stdout", sent = text } = {},
+  { token = node, file = "stdout", sent = text, follows = start } = {},
 ) {
   const end = start + new TextEncoder().encode(text).length;
-  const path = `/ws/v1/node/logs/${containerId}/${file}/${start}?user=ann&end=${end}`;
+  const query = `user=ann&end=${end}${follows === start ? "" : `&follows=${follows}`}`;
+  const path = `/ws/v1/node/logs/${containerId}/${file}/${start}?${query}`;
   return cluster.send(path, await packed(sent), token);
 }
 
@@ -112,6 +113,14 @@ describe("a node", () => {
     expect(await stored()).toEqual({ stdout: 10, stderr: 3 });
   });
 
+  it("[NM183] goes on behind what it has dropped, when it says so", async () => {
+    await announce();
+    await put(0, "0123456789");
+    await put(2_000_000, "after", { follows: 10 });
+    expect(await stored()).toEqual({ stdout: 2_000_005 });
+    expect((await put(5, "late", { follows: 6 })).status).toBe(400);
+  });
+
   it.each([
     [5, "", 400],
     [0, "x".repeat(1_048_577), 400],
@@ -134,6 +143,17 @@ describe("a user", () => {
     expect(await (await read(6)).json()).toEqual({ data: "€\n", nextOffset: 10, end: false });
     expect(await (await read(-7)).json()).toEqual({ data: "second\n", nextOffset: 17, end: true });
     expect(await (await read(17)).json()).toEqual({ data: "", nextOffset: 17, end: true });
+  });
+
+  it("[NM183] is told how much was dropped before it was stored, and reads on behind it", async () => {
+    await put(0, "first\n");
+    await put(2_000_000, "later\n", { follows: 6 });
+    await announce(node, "ann", true);
+    expect(await (await read(0)).json()).toEqual({ data: "first\n", nextOffset: 6, end: false });
+    const later = { data: "later\n", nextOffset: 2_000_006, end: true };
+    expect(await (await read(6)).json()).toEqual({ ...later, droppedBytes: 1_999_994 });
+    expect(await (await read(1_000_000)).json()).toEqual({ ...later, droppedBytes: 1_000_000 });
+    expect(await (await read(-6)).json()).toEqual(later);
   });
 
   it("[NM72] finds the containers of an application, and their files", async () => {

@@ -106,7 +106,7 @@ async function showKept(
     const source = {
       read: (offset: number, length: number) => client.read(containerId, file, offset, length),
     };
-    const found = await show(source, options.tail, (text) => printer.add(origin, text));
+    const found = await show(source, options.tail, printer.takerFor(origin));
     printer.end(origin);
     if (!found) session.output.note(`${instance}: ${containerId} left no ${file}`);
     else if (!complete) session.output.note(`${instance}: the end of ${containerId} is not stored`);

@@ -22,7 +22,7 @@ import {
 } from "../../shared/package.ts";
 import { cliError, usageError } from "../errors.ts";
 import { EXIT_CODE } from "../exit-codes.ts";
-import { formatTable } from "../output.ts";
+import { formatBytes, formatTable } from "../output.ts";
 import { formatTime } from "../progress.ts";
 import type { Registrar, Session } from "../session.ts";
 
@@ -233,10 +233,4 @@ async function userOf(session: Session): Promise<string> {
 
 function referenceOf({ user, name, version }: Package): string {
   return `packages/${user}/${name}:${version}`;
-}
-
-function formatBytes(bytes: number): string {
-  const units = ["bytes", "KB", "MB", "GB"];
-  const step = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
-  return `${(bytes / 2 ** (10 * step)).toFixed(step === 0 ? 0 : 1)} ${units[step]}`;
 }

@@ -13,7 +13,7 @@ import { collect, refuseUnknown, wholeNumber } from "../arguments.ts";
 import { cliError, usageError } from "../errors.ts";
 import { EXIT_CODE } from "../exit-codes.ts";
 import { createLogPrinter, type LogPrinter } from "../log-printer.ts";
-import { type LogSource, readChunk, readTail, readToEnd } from "../log-reader.ts";
+import { type LogSource, type LogTaker, readChunk, readTail, readToEnd } from "../log-reader.ts";
 import { oneLine } from "../output.ts";
 import type { Registrar, Session } from "../session.ts";
 
@@ -146,7 +146,7 @@ async function showOnce(task: Task, view: ServiceView, printer: LogPrinter): Pro
   for (const container of containers) {
     try {
       const source = sourceOf(task, container);
-      const found = await show(source, task.options.tail, (text) => printer.add(container, text));
+      const found = await show(source, task.options.tail, printer.takerFor(container));
       if (!found) output.note(pending(container));
     } catch (error) {
       if (!isUnavailable(error)) throw error;
@@ -159,14 +159,10 @@ async function showOnce(task: Task, view: ServiceView, printer: LogPrinter): Pro
 }
 
 /** All of a log, or its last lines; false where there is none (yet). */
-export async function show(
-  source: LogSource,
-  tail: number | undefined,
-  take: (text: string) => void,
-) {
-  if (tail === undefined) return (await readToEnd(source, 0, take)) !== null;
+export async function show(source: LogSource, tail: number | undefined, taker: LogTaker) {
+  if (tail === undefined) return (await readToEnd(source, 0, taker)) !== null;
   const found = await readTail(source, tail);
-  if (found !== null) take(found.text);
+  if (found !== null) taker.text(found.text);
   return found !== null;
 }
 
@@ -226,18 +222,20 @@ async function followOne(
 ): Promise<void> {
   const { session, options } = task;
   const source = sourceOf(task, container);
+  const taker = printer.takerFor(container);
   let offset: number | undefined = options.tail === undefined ? 0 : undefined;
   let said = "";
   for (;;) {
     try {
       if (offset === undefined) {
         const found = await readTail(source, options.tail ?? 0);
-        if (found !== null) printer.add(container, found.text);
+        if (found !== null) taker.text(found.text);
         offset = found?.nextOffset;
       }
       const chunk = offset === undefined ? null : await readChunk(source, offset, LONG_POLL_MS);
       if (chunk !== null) {
-        if (chunk.data !== "") printer.add(container, chunk.data);
+        if (chunk.droppedBytes) taker.dropped(chunk.droppedBytes);
+        taker.text(chunk.data);
         if (chunk.end) break;
         offset = chunk.nextOffset;
         continue;

@@ -76,6 +76,8 @@ export type ReadLogResponse = {
   readonly data: string;
   readonly nextOffset: number;
   readonly end: boolean;
+  /** Rotation has dropped so many bytes from the offset that was asked for; `data` begins after. */
+  readonly droppedBytes?: number | undefined;
 };
 export interface LogReader {
   readLog(request: ReadLogRequest): Promise<Reply<ReadLogResponse>>;

@@ -72,6 +72,8 @@ export const logChunkSchema = z.strictObject({
   nextOffset: z.int().min(0),
   /** The container has ended and nothing follows. */
   end: z.boolean(),
+  /** Rotation has dropped so many bytes from the offset that was asked for; `data` begins after. */
+  droppedBytes: z.int().min(1).optional(),
 });
 export type LogChunk = z.infer<typeof logChunkSchema>;
 

@@ -360,7 +360,7 @@ async function findContainer(
   });
 }
 
-/** From the node where the container is or was; if that is away, what it had uploaded before. */
+/** From the node where the container is or was; if that is away or has dropped it, from the store. */
 async function readLog(
   c: Context<AppEnv>,
   user: string,
@@ -377,9 +377,14 @@ async function readLog(
           waitMs: wait,
         });
   const isGone = !live.ok && ["UNAVAILABLE", "NOT_FOUND"].includes(live.error.code);
-  if (!isGone || logs === null) return live;
+  const droppedBytes = live.ok ? (live.value.droppedBytes ?? 0) : 0;
+  // An offset from the end is the node's only: the store's end is another one.
+  const isDropped = droppedBytes > 0 && offset >= 0;
+  if (!(isGone || isDropped) || logs === null) return live;
   const kept = await logs.read(user, containerId, { file, offset, length });
-  return kept.ok ? kept : live;
+  if (!kept.ok) return live;
+  const isStored = kept.value.data !== "" && (kept.value.droppedBytes ?? 0) < droppedBytes;
+  return isGone || isStored ? kept : live;
 }
 
 /** A container that has been replaced is no longer shown, but its log may still be on its node. */
