@@ -3,11 +3,11 @@ import type { NodeId } from "../shared/ids.ts";
 import type { AgentHome } from "./agent-home.ts";
 import type { ApplicationRegistry } from "./applications.ts";
 import type { Cgroups } from "./cgroups.ts";
+import type { ContainerLogs } from "./container-logs.ts";
 import type { ContainerExecutors } from "./container-runtime.ts";
 import type { ContainersMonitor } from "./containers-monitor.ts";
 import type { ResourceLocalizationService } from "./localization/resource-localization-service.ts";
 import type { Log } from "./log.ts";
-import type { LogRotation } from "./log-rotation.ts";
 import type { PortAllocator } from "./port-allocator.ts";
 import type { StateStore } from "./state-store.ts";
 import type { TokenVerifier } from "./token-verifier.ts";
@@ -29,7 +29,7 @@ export type ContainerServices = {
   readonly applications: ApplicationRegistry;
   readonly localization: ResourceLocalizationService;
   readonly monitor: ContainersMonitor;
-  readonly logRotation: LogRotation;
+  readonly logs: ContainerLogs;
   /** Of the auxiliary services that run: base64 by name. */
   readonly metaData: () => Readonly<Record<string, string>>;
   readonly ports: PortAllocator;

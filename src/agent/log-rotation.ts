@@ -15,19 +15,16 @@ import { join } from "node:path";
 import * as z from "zod";
 import { containerIdSchema } from "../shared/aggregated-logs.ts";
 import type { ContainerId } from "../shared/ids.ts";
-import { isContinuation } from "../shared/utf8.ts";
 import type { AgentHome } from "./agent-home.ts";
 import { DurableFiles } from "./durable-files.ts";
+import { lineStart } from "./line-start.ts";
 import { codeOf, type Log, messageOf } from "./log.ts";
 import { punchHole } from "./punch-hole.ts";
 
 /** What the launcher opens. Other files of a log directory are their program's own affair. */
 const FILES = ["stdout", "stderr"];
-/** A line that is longer is cut. */
-const LINE_BYTES_MAX = 65_536;
 /** Less than this part of what is kept is not worth a hole. */
 const WORTHWHILE = 1 / 16;
-const LINE_FEED = 0x0a;
 /** Stays in any case: a container's end is explained by the last of its stderr. */
 const KEPT_BYTES_MIN = 4_096;
 
@@ -164,17 +161,4 @@ async function openOwnFile(path: string): Promise<FileHandle | undefined> {
   if (facts.isFile() && facts.nlink === 1) return file;
   await file.close();
   return undefined;
-}
-
-/** Where the first line begins that begins at `offset` or later; a character, if no line is near. */
-async function lineStart(file: FileHandle, offset: number): Promise<number> {
-  const bytes = Buffer.alloc(LINE_BYTES_MAX);
-  // The byte before it tells whether a line begins right here.
-  const at = Math.max(0, offset - 1);
-  const { bytesRead } = await file.read(bytes, 0, bytes.length, at);
-  const end = bytes.subarray(0, bytesRead).indexOf(LINE_FEED);
-  if (end >= 0) return at + end + 1;
-  let skipped = offset - at;
-  while (skipped < bytesRead && isContinuation(bytes[skipped])) skipped++;
-  return at + skipped;
 }

@@ -15,6 +15,7 @@ import { AgentHome, openHome } from "./agent-home.ts";
 import type { ApplicationService } from "./applications.ts";
 import { Cgroups } from "./cgroups.ts";
 import { ContainerLauncher } from "./container-launcher.ts";
+import { ContainerLogs } from "./container-logs.ts";
 import type { ContainerExecutors } from "./container-runtime.ts";
 import { ContainersMonitor, type MonitorOptions } from "./containers-monitor.ts";
 import { DeviceService } from "./device-service.ts";
@@ -28,7 +29,7 @@ import {
 } from "./localization/resource-localization-service.ts";
 import { createLog, type Log } from "./log.ts";
 import { type LogAggregationOptions, LogAggregationService } from "./log-aggregation.ts";
-import { LogRotation, type LogRotationOptions } from "./log-rotation.ts";
+import type { LogRotationOptions } from "./log-rotation.ts";
 import { LogUploader } from "./log-uploader.ts";
 import { type NodeConfiguration, parseNodeConfigurationText } from "./node-configuration.ts";
 import { startOptionsOf } from "./node-configuration-options.ts";
@@ -195,26 +196,27 @@ async function start(
     log,
     nowMs: Date.now,
   });
-  const logRotation = await LogRotation.open({
+  const logs = await ContainerLogs.open({
     keptBytes: options.logRotation?.keptBytes,
     home,
     storedTo: (...file) => logAggregation.storedTo(...file),
     log,
+    nowMs: Date.now,
   });
   const logAggregation: LogAggregationService = new LogAggregationService({
     ...options.logAggregation,
     home: home.directory,
-    uploader: new LogUploader(url, () => presentCredential, logRotation.keptFrom),
+    uploader: new LogUploader(url, () => presentCredential, logs.keptFrom),
     log,
     nowMs: Date.now,
   });
   const monitor = new ContainersMonitor(log, {
     ...options.monitor,
     ...(options.monitorIntervalMs === undefined ? {} : { intervalMs: options.monitorIntervalMs }),
-    rotateLogs: (containerId) => logRotation.rotate(containerId),
+    lookAtLogs: (containerId) => logs.look(containerId),
   });
   const nodeServices: NodeServices = new NodeServices({
-    ...{ facts, home, keptFrom: logRotation.keptFrom, monitor, log },
+    ...{ facts, home, logs, monitor, log },
     ...{ health: options.health, auxiliaryServices: options.auxiliaryServices, web: options.web },
     node: () => nodeManager,
     healthChanged: (health) => nodeManager.setHealth(health),
@@ -244,7 +246,7 @@ async function start(
       localization,
       bootId,
       httpPort: options.httpPort ?? options.web?.port ?? 0,
-      ...{ monitor, logRotation },
+      ...{ monitor, logs },
       metaData: () => nodeServices.metaData(),
       ports: new PortAllocator(),
       cgroups,
@@ -294,7 +296,7 @@ async function start(
     await nodeManager.close();
     await nodeServices.close();
     await logAggregation.close();
-    await logRotation.close();
+    await logs.close();
     cgroups?.close();
     unlock();
     log({ event: "agent.stopped", outcome: "ok", nodeId });

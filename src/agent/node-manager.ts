@@ -354,18 +354,17 @@ export class NodeManager {
   }
 
   async #readLog(request: ReadLogMessage): Promise<void> {
-    const { home, logRotation } = this.#services;
+    const { logs } = this.#services;
     const isComplete = (containerId: ContainerId) => {
       const phase = this.#containers.get(containerId)?.phase;
       return phase === undefined || phase === "COMPLETE" || phase === "FORGOTTEN";
     };
-    const logs = { home, keptFrom: logRotation.keptFrom };
     this.#options.send(await readLog(logs, request, isComplete, this.#closed.signal));
   }
 
   /** Drops forgotten containers whose tokens have expired, and old logs. */
   async #sweep(): Promise<void> {
-    const { home, localization, logRotation, log, nowMs } = this.#services;
+    const { home, localization, logs, log, nowMs } = this.#services;
     try {
       for (const container of this.#containers.values()) {
         const { containerId, phase, rememberedUntilMs } = container;
@@ -380,7 +379,7 @@ export class NodeManager {
       };
       const retentionMs = this.#options.logRetentionMs ?? LOG_RETENTION_MS;
       await sweepLogs(home, isKept, nowMs(), retentionMs);
-      await logRotation.forgetRemoved();
+      await logs.forgetRemoved();
       await localization.cleanUp();
     } catch (error) {
       log({ event: "sweep", outcome: messageOf(error) });

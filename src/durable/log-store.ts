@@ -13,6 +13,7 @@ import type {
   AggregatedFile,
   AnnounceLogs,
   LogChunkPlace,
+  LogPart,
 } from "../shared/aggregated-logs.ts";
 import { fail, ok, type Reply } from "../shared/errors.ts";
 import {
@@ -99,17 +100,19 @@ export class LogStore {
   }
 
   /**
-   * Text from `offset` on (negative: before the end), up to a chunk's end and at most `length`
-   * bytes. NOT_FOUND when nothing of the file is stored.
+   * Text from `offset` on (negative: before the end), or from what was stored at `sinceMs` on, up to
+   * a chunk's end and at most `length` bytes. NOT_FOUND when nothing of the file is stored.
    */
   async read(
     user: string,
     containerId: ContainerId,
-    { file, offset, length }: { file: string; offset: number; length: number },
+    { file, offset, length, sinceMs }: LogPart,
   ): Promise<Reply<ReadLogResponse>> {
     const about = await this.#bucket.head(this.#containerKey(user, containerId));
     const isComplete = about?.customMetadata?.["complete"] === "true";
-    const from = offset < 0 ? await this.#fromEnd(user, containerId, file, -offset) : offset;
+    const wanted = offset < 0 ? await this.#fromEnd(user, containerId, file, -offset) : offset;
+    const before = sinceMs && (await this.#storedBefore(user, containerId, file, sinceMs));
+    const from = Math.max(wanted, before ?? 0);
     const { chunk, isLastChunk } = await this.#chunkAt(user, containerId, file, from);
     if (chunk === undefined) {
       if (about === null || from === 0) {
@@ -133,6 +136,13 @@ export class LogStore {
       end: isComplete && isLastChunk && used === rest.length,
       ...(begin > from ? { droppedBytes: begin - from } : {}),
     });
+  }
+
+  /** Up to where the file was in the store at that time: all of this was written before. */
+  async #storedBefore(user: string, containerId: ContainerId, file: string, timeMs: number) {
+    const objects = await this.#all({ prefix: this.#filePrefix(user, containerId, file) });
+    const last = objects.findLast(({ uploaded }) => uploaded.getTime() <= timeMs);
+    return last === undefined ? 0 : chunkOf(last).end;
   }
 
   async #fromEnd(user: string, containerId: ContainerId, file: string, bytes: number) {

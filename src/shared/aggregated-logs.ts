@@ -80,5 +80,14 @@ export type LogChunkPlace = {
   readonly follows: number;
 };
 
+/** What is read of a file: `length` bytes from `offset` on; negative: before the end. */
+export type LogPart = {
+  readonly file: string;
+  readonly offset: number;
+  readonly length: number;
+  /** Epoch ms: what was stored before it is left out. */
+  readonly sinceMs?: number | undefined;
+};
+
 /** The answer of a deployment without R2; a node that reads it stops trying. */
 export const NO_LOG_STORE = "NoLogStore";

@@ -61,7 +61,7 @@ async function readFrom(rotation: LogRotation, offset: number) {
   let droppedBytes = 0;
   for (let next = offset; ; ) {
     const chunk = await readLog(
-      { home, keptFrom },
+      { home, keptFrom, writtenBefore: () => 0 },
       { ...request, offset: next, lengthMax: 65_536, waitMs: 0 },
       () => true,
       AbortSignal.timeout(10_000),

@@ -1,5 +1,5 @@
 /** Aggregated logs over real R2, through the Worker: what nodes may write, and what users read. */
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { type EdgeCluster, openCluster } from "./support/edge-cluster.ts";
 import { isStable } from "./support/thread.ts";
 
@@ -167,6 +167,33 @@ describe("a user", () => {
     expect(await cluster.call(`/ws/v1/logs/${containerId}/files`)).toEqual({
       files: [{ name: "stdout", sizeBytes: 1 }],
     });
+  });
+
+  it("[NM185] who wants what is new is spared what was stored before", async () => {
+    await put(0, "before\n");
+    const since = await vi.waitFor(async () => {
+      const [container] = (
+        await cluster.call<{ containers: { announcedMs: number }[] }>(
+          `/ws/v1/logs/${applicationId}`,
+        )
+      ).containers;
+      const nowMs = Date.now();
+      expect(nowMs).toBeGreaterThan((container?.announcedMs ?? nowMs) + 20);
+      return nowMs;
+    });
+    await vi.waitFor(() => expect(Date.now()).toBeGreaterThan(since + 20));
+    await put(7, "after\n");
+    const path = `/ws/v1/logs/${containerId}/files/stdout?since=`;
+    expect(await cluster.call(`${path}${since}`)).toMatchObject({
+      data: "after\n",
+      nextOffset: 13,
+    });
+    expect(await cluster.call(`${path}1`)).toMatchObject({ data: "before\n" });
+    expect(await cluster.call(`${path}${since + 9_000_000}`)).toMatchObject({
+      data: "",
+      nextOffset: 13,
+    });
+    expect((await cluster.fetch(`${path}yesterday`)).status).toBe(400);
   });
 
   it("[NM72] cannot read another's; an administrator says whose are meant", async () => {

@@ -9,7 +9,7 @@ import { ProblemError } from "../../client/problem-error.ts";
 import { type ServicesClient, servicesClient } from "../../client/services.ts";
 import { logFileNameSchema } from "../../shared/aggregated-logs.ts";
 import type { ComponentView, ContainerView, ServiceView } from "../../shared/service.ts";
-import { collect, refuseUnknown, wholeNumber } from "../arguments.ts";
+import { collect, pastTime, refuseUnknown, wholeNumber } from "../arguments.ts";
 import { cliError, usageError } from "../errors.ts";
 import { EXIT_CODE } from "../exit-codes.ts";
 import { createLogPrinter, type LogPrinter } from "../log-printer.ts";
@@ -22,6 +22,8 @@ export type LogsOptions = {
   readonly component?: readonly string[];
   readonly file: string;
   readonly tail?: number;
+  /** Epoch ms. */
+  readonly since?: number;
   readonly grep?: RegExp;
   readonly follow?: boolean;
 };
@@ -54,6 +56,11 @@ export function withLogsOptions(command: Command): Command {
     .option("-c, --component <name>", "only this component; repeatable", collect)
     .option("--file <file>", "stdout, stderr, or another file of the log directory", "stdout")
     .option("--tail <n>", "only the last n lines of each", wholeNumber(0, 100_000))
+    .option(
+      "--since <time>",
+      "only what is newer: 30s, 10m, 2h, 3d, or 2026-11-21T15:00Z",
+      pastTime,
+    )
     .option("--grep <pattern>", "only lines that the regular expression finds", pattern)
     .option("-f, --follow", "go on as more is written; also new containers'");
 }
@@ -82,7 +89,9 @@ export async function showService(
   refuseUnknownNames(view, options);
   const instances = containersOf(view, options).map((each) => each.component_instance_name);
   const isPrefixed = options.instance?.length !== 1;
-  const printer = createLogPrinter(session, instances, isPrefixed, options.grep);
+  const printer = createLogPrinter(session, instances, {
+    ...{ isPrefixed, grep: options.grep, sinceMs: options.since },
+  });
   try {
     await (options.follow ? follow(task, printer) : showOnce(task, view, printer));
   } finally {
@@ -108,12 +117,17 @@ type Task = {
 };
 
 function sourceOf(task: Task, container: ContainerView): LogSource {
-  const { client, name, file } = task;
+  const { client, name, file, options } = task;
   const containerId = container.id;
   return {
     read: (offset, length, waitMs) =>
-      client.log(name, { containerId, file, offset, length, waitMs }),
+      client.log(name, { containerId, file, offset, ...sinceAt(offset, options), length, waitMs }),
   };
+}
+
+/** Of what comes at the beginning some may be too old; it is skipped where it lies. */
+export function sinceAt(offset: number, { since }: LogsOptions): { readonly sinceMs?: number } {
+  return offset === 0 && since !== undefined ? { sinceMs: since } : {};
 }
 
 function componentsOf(view: ServiceView, options: LogsOptions): readonly ComponentView[] {

@@ -69,6 +69,8 @@ export type ReadLogRequest = {
   readonly containerId: ContainerId;
   readonly file: string;
   readonly offset: number;
+  /** Epoch ms: what is known to be older is left out; the rest may be older too. */
+  readonly sinceMs?: number | undefined;
   readonly lengthMax: number;
   readonly waitMs: number;
 };

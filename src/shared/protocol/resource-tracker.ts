@@ -161,6 +161,8 @@ export type TrackerMessage =
       readonly file: string;
       /** Byte offset; negative: that many bytes before the end. */
       readonly offset: number;
+      /** Epoch ms: what the node knows to be older is left out. */
+      readonly sinceMs?: number | undefined;
       readonly lengthMax: number;
       /** With nothing to read yet, wait this long for more before answering (ms). */
       readonly waitMs: number;

@@ -22,7 +22,7 @@ import { type Endpoint, endpoint, jsonBody } from "../endpoint.ts";
 import { logSchema } from "../openapi-schemas.ts";
 import { problem, SUCCESS } from "../problem.ts";
 import type { AppEnv, Logs } from "../protocols.ts";
-import { userParameter, wholeNumber } from "../query.ts";
+import { sinceParameter, userParameter, wholeNumber } from "../query.ts";
 
 const TAG = "Logs";
 const OFFSET_MAX = 2 ** 40;
@@ -166,6 +166,7 @@ export const logEndpoints: readonly Endpoint[] = [
     parameters: ofFile,
     query: z.object({
       ...userParameter,
+      ...sinceParameter,
       offset: wholeNumber(-OFFSET_MAX, OFFSET_MAX, 0),
       length: wholeNumber(1, LIMITS.logChunkBytesMax, LIMITS.logChunkBytesMax),
     }),
@@ -175,7 +176,8 @@ export const logEndpoints: readonly Endpoint[] = [
       if (!user.ok) return problem(c, user.error);
       const store = logsOf(c);
       if (!store.ok) return problem(c, store.error);
-      const part = { file, offset: query.offset, length: query.length };
+      const { offset: from, length, since: sinceMs } = query;
+      const part = { file, offset: from, length, sinceMs };
       const reply = await store.value.read(user.value, container, part);
       return reply.ok ? c.json(reply.value) : problem(c, reply.error);
     },
