@@ -22,12 +22,12 @@ import { DeviceService } from "./device-service.ts";
 import { discoverDevices } from "./devices.ts";
 import { NewerFormatError } from "./durable-files.ts";
 import { type ExecutorsOptions, openExecutors } from "./executors.ts";
-import { findCredential, joinCluster } from "./join.ts";
+import { findCredential, joinCluster, mayJoinLater, type NodeCredential } from "./join.ts";
 import {
   ResourceLocalizationService,
   type ResourceLocalizationServiceOptions,
 } from "./localization/resource-localization-service.ts";
-import { createLog, type Log } from "./log.ts";
+import { createLog, type Log, messageOf } from "./log.ts";
 import { type LogAggregationOptions, LogAggregationService } from "./log-aggregation.ts";
 import type { LogRotationOptions } from "./log-rotation.ts";
 import { LogUploader } from "./log-uploader.ts";
@@ -55,6 +55,8 @@ export type StartNodeManagerOptions = {
   /** A node credential. Without one, the stored one is used, or `joinToken` exchanged. */
   readonly credential?: string;
   readonly joinToken?: string;
+  /** Pauses before it joins again, when the cluster was away. */
+  readonly joinRetryDelaysMs?: readonly number[];
   /** `/default-rack` unless told otherwise. */
   readonly rack?: string;
   readonly labels?: readonly string[];
@@ -128,7 +130,10 @@ export class NodeManagerError extends Error {
   }
 }
 
-/** Resolves as soon as the agent runs, connected or not. Rejects with a NodeManagerError. */
+/**
+ * Resolves as soon as the agent runs, connected or not. Rejects with a NodeManagerError; with a
+ * ProblemError when it cannot join.
+ */
 export async function startNodeManager(
   given: StartNodeManagerOptions,
 ): Promise<RunningNodeManager> {
@@ -166,7 +171,7 @@ async function start(
 ): Promise<RunningNodeManager> {
   const { url, nodeId } = options;
   const log = options.log ?? createLog();
-  const credential = await obtainCredential(options, home);
+  const credential = await obtainCredential(options, home, log);
   const cgroups = options.cgroups === false ? undefined : Cgroups.detect(nodeId);
   const devices = await DeviceService.open({
     devices: unwrap(await discoverDevices(options.deviceScript)),
@@ -271,10 +276,15 @@ async function start(
       renewCredential: async () => {
         // Once for each start: a stored credential may be of a cluster that was made anew.
         if (joinToken === undefined) return undefined;
-        const joined = await joinCluster(home, url, nodeId, joinToken);
-        joinToken = undefined;
-        if (joined.ok) presentCredential = joined.value.credential;
-        return joined.ok ? joined.value.credential : undefined;
+        try {
+          presentCredential = (await joinWith(options, home, joinToken, log)).credential;
+          joinToken = undefined;
+          return presentCredential;
+        } catch (error) {
+          log({ event: "join", outcome: messageOf(error), again: mayJoinLater(error) });
+          if (!mayJoinLater(error)) joinToken = undefined;
+          return undefined;
+        }
       },
     },
     log,
@@ -339,20 +349,31 @@ async function recover(nodeManager: NodeManager): Promise<void> {
 }
 
 async function obtainCredential(
-  { credential, joinToken, url, nodeId }: StartNodeManagerOptions,
+  options: StartNodeManagerOptions,
   home: AgentHome,
+  log: Log,
 ): Promise<string> {
+  const { credential, joinToken, url, nodeId } = options;
   if (credential !== undefined) return credential;
   const stored = findCredential(home, url, nodeId, Date.now());
   if (stored) return stored.credential;
   if (joinToken !== undefined) {
-    return unwrap(await joinCluster(home, url, nodeId, joinToken)).credential;
+    return (await joinWith(options, home, joinToken, log)).credential;
   }
   throw new NodeManagerError({
     code: "UNAUTHENTICATED",
     message: `node ${nodeId} has no credential for ${url}`,
     hint: "give it a join token of that cluster",
   });
+}
+
+function joinWith(
+  { url, nodeId, joinRetryDelaysMs }: StartNodeManagerOptions,
+  home: AgentHome,
+  joinToken: string,
+  log: Log,
+): Promise<NodeCredential> {
+  return joinCluster(home, url, nodeId, joinToken, { log, retryDelaysMs: joinRetryDelaysMs });
 }
 
 /** Resources are readable by the user's own group, where containers run as their users. */

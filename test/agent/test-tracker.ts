@@ -87,6 +87,8 @@ export class TestTracker {
   readonly finished: string[] = [];
   readonly desired = new Map<ContainerId, DesiredContainer>();
   readonly joins: string[] = [];
+  /** What is answered, one after the other, to those who want to join, instead of a credential. */
+  readonly joinFailures: (readonly [status: number, body: unknown])[] = [];
   connections = 0;
   pings = 0;
   generation = 0;
@@ -270,6 +272,8 @@ export class TestTracker {
     for await (const chunk of request) text += chunk;
     const isFrom = (token: string) => request.headers.authorization === `Bearer ${token}`;
     if (request.url === "/ws/v1/node/join" && isFrom(JOIN_TOKEN)) {
+      const failure = this.joinFailures.shift();
+      if (failure !== undefined) return [...failure];
       const { nodeId } = JSON.parse(text);
       this.joins.push(nodeId);
       return [200, { nodeId, credential: CREDENTIAL, expiresMs: Date.now() + 3_600_000 }];
