@@ -31,11 +31,13 @@ export async function startOptionsOf(
 ): Promise<Reply<Partial<StartNodeManagerOptions>>> {
   const allowances = await sourceAllowancesOf(configuration, environment);
   if (!allowances.ok) return allowances;
-  const { rack, labels, attributes, localDirectories, logDirectories } = configuration;
+  const { rack, labels, attributes, localDirectories, logDirectories, deviceScript } =
+    configuration;
   const auxiliaryServices = auxiliaryServicesOptionsOf(configuration);
   const web = webServerOptionsOf(configuration);
   return ok({
     ...(rack === undefined ? {} : { rack }),
+    ...(deviceScript === undefined ? {} : { deviceScript }),
     labels,
     attributes,
     capability: capabilityOf(configuration),

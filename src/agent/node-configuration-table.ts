@@ -309,6 +309,11 @@ export const PROPERTIES = {
     0.25,
     "with a smaller fraction of good disks the node is unhealthy",
   ),
+  deviceScript: optional(
+    `${OURS}.devices.script`,
+    path,
+    "script that names GPUs and other devices; NVIDIA's are looked for when left out",
+  ),
   auxiliaryServices: property(
     `${NM}.aux-services`,
     listLike(/^[A-Za-z][A-Za-z0-9_]{0,63}$/, "names of letters, digits and _"),
@@ -460,6 +465,11 @@ export const WITHOUT_EFFECT: Readonly<Record<string, string>> = {
   [`${NM}.env-whitelist`]: "the list is fixed; see docs/nodes.md",
   [`${NM}.delete.debug-delay-sec`]: "directories go when the container is forgotten",
   [`${NM}.localizer.cache.cleanup.interval-ms`]: "fixed: every 10 minutes",
+  [`${NM}.resource-plugins`]:
+    "devices are named by selvedge.node.devices.script; NVIDIA's are found",
+  [`${NM}.pluggable-device-framework.enabled`]: "selvedge.node.devices.script alone decides",
+  [`${NM}.pluggable-device-framework.device-classes`]:
+    "Java classes do not run; a script names devices: selvedge.node.devices.script",
   [`${NM}.resource.detect-hardware-capabilities`]: "what is not configured is always detected",
   [`${NM}.linux-container-executor.group`]: "there is no setuid binary",
   [`${NM}.linux-container-executor.path`]: "there is no setuid binary",

@@ -1,5 +1,5 @@
 /** What an operator writes into a node's configuration file, and what the agent makes of it. */
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -390,11 +390,11 @@ it("[NM118] an agent registers with what its configuration says, and with what w
 
 describe("containers of a configured node", () => {
   /** What a container's process says of itself. */
-  async function run(configuration: string, command: string): Promise<string> {
+  async function run(configuration: string, command: string, extra = {}) {
     const node = await TestNode.create();
     onTestFinished(() => node.close());
     await node.start({ configuration: read(configuration) });
-    const id = await node.run(1, launchContext(command));
+    const id = await node.run(1, launchContext(command), { extra });
     const { exitStatus, diagnostics } = await node.tracker.untilState(id, "COMPLETE");
     expect({ exitStatus, diagnostics }).toMatchObject({ exitStatus: 0 });
     return node.stdout(id);
@@ -406,6 +406,24 @@ describe("containers of a configured node", () => {
       "ulimit -n; grep NoNewPrivs /proc/self/status",
     );
     expect(said).toMatch(/^300\nNoNewPrivs:\s+1\n$/);
+  });
+
+  it("[NM189] get the devices that the operator's script names", async () => {
+    const directory = mkdtempSync(join(tmpdir(), "selvedge-script-"));
+    onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+    const script = join(directory, "devices.sh");
+    const device = { type: "example.com/serial", id: "port7", env: { SERIAL_PORT: "/dev/port7" } };
+    writeFileSync(script, `#!/bin/sh\necho '${JSON.stringify(device)}'\n`, { mode: 0o755 });
+    const said = await run(
+      `selvedge.node.devices.script: ${script}\n`,
+      "echo $SELVEDGE_DEVICES_EXAMPLE_COM_SERIAL $SERIAL_PORT",
+      { "example.com/serial": 1 },
+    );
+    expect(said).toBe("port7 /dev/port7\n");
+    chmodSync(script, 0o777);
+    await expect(run(`selvedge.node.devices.script: ${script}\n`, "true")).rejects.toThrow(
+      `others may write to ${script}`,
+    );
   });
 
   it.skipIf(process.getuid?.() !== 0)(

@@ -28,6 +28,8 @@ export type Claims = {
   readonly nodeId: string;
   readonly user: string;
   readonly memoryMb?: number;
+  /** Amounts of further resource types. */
+  readonly extra?: Readonly<Record<string, number>>;
   readonly expiresInSeconds?: number;
   /** Of the container's updates. */
   readonly version?: number;
@@ -43,8 +45,14 @@ export async function signingKey(kid: string): Promise<SigningKey> {
   const { x } = await exportJWK(publicKey);
   return {
     verificationKey: { kid, kty: "OKP", crv: "Ed25519", x: x ?? "" },
-    sign: ({ containerId, nodeId, user, memoryMb = 128, expiresInSeconds = 600, version }) =>
-      new SignJWT({ containerId, nodeId, user, version, resource: { memoryMb, vcores: 1 } })
+    sign: ({ containerId, nodeId, user, memoryMb = 128, extra, expiresInSeconds = 600, version }) =>
+      new SignJWT({
+        containerId,
+        nodeId,
+        user,
+        version,
+        resource: { memoryMb, vcores: 1, ...(extra ? { extra } : {}) },
+      })
         .setProtectedHeader({ alg: "EdDSA", kid })
         .setAudience("container")
         .setExpirationTime(Math.floor(Date.now() / 1_000) + expiresInSeconds)
