@@ -132,11 +132,11 @@ export class LogRotation {
     this.#records.set(containerId, record);
     try {
       await this.#files.write(containerId, record);
-      await punchHole(opened, from, to);
+      await punchHole(opened, to);
     } catch (error) {
       if (codeOf(error) !== "ENOSPC") throw error;
       // The disk is so full that not even the note can be written before there is room.
-      await punchHole(opened, from, to);
+      await punchHole(opened, to);
       await this.#files.write(containerId, record);
     }
     const lostBytes = Math.max(0, to - Math.max(from, stored));

@@ -6,12 +6,13 @@ import { spawn } from "node:child_process";
 import type { FileHandle } from "node:fs/promises";
 
 /**
- * Bytes `start` to `end` of an open file become a hole. Rejects where the file system has no holes, or
- * the machine no `fallocate`.
+ * The first `bytes` of an open file become a hole. Rejects where the file system has no holes, or the
+ * machine no `fallocate`.
  */
-export function punchHole(file: FileHandle, start: number, end: number): Promise<void> {
+export function punchHole(file: FileHandle, bytes: number): Promise<void> {
+  // From the beginning: only whole blocks are given back, and an earlier hole may have ended within one.
+  const range = ["--offset", "0", "--length", String(bytes)];
   // The open file and not its path, under which somebody could put another one meanwhile.
-  const range = ["--offset", String(start), "--length", String(end - start)];
   const child = spawn("fallocate", ["--punch-hole", ...range, "/proc/self/fd/3"], {
     cwd: "/",
     env: { PATH: process.env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin" },

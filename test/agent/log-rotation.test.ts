@@ -108,6 +108,15 @@ describe("a log that grows too long", () => {
     });
   });
 
+  it("[NM180] keeps little of the disk also when it is rotated very often", async () => {
+    const rotation = await openRotation();
+    for (let round = 0; round < 60; round++) {
+      appendFileSync(stdout, numbered(round * 1_001, 1_001));
+      await rotation.rotate(ID);
+    }
+    expect(statSync(stdout).blocks * 512).toBeLessThan(1.2 * KEPT_BYTES);
+  });
+
   it("[NM180] begins with a whole character where no line ends", async () => {
     const rotation = await openRotation();
     appendFileSync(stdout, "€".repeat(100_000));
