@@ -359,17 +359,17 @@ export class NodeManager {
   }
 
   async #readLog(request: ReadLogMessage): Promise<void> {
-    const { home } = this.#services;
+    const { logs } = this.#services;
     const isComplete = (containerId: ContainerId) => {
       const phase = this.#containers.get(containerId)?.phase;
       return phase === undefined || phase === "COMPLETE" || phase === "FORGOTTEN";
     };
-    this.#options.send(await readLog(home, request, isComplete, this.#closed.signal));
+    this.#options.send(await readLog(logs, request, isComplete, this.#closed.signal));
   }
 
   /** Drops forgotten containers whose tokens have expired, and old logs. */
   async #sweep(): Promise<void> {
-    const { home, localization, log, nowMs } = this.#services;
+    const { home, localization, logs, log, nowMs } = this.#services;
     try {
       for (const container of this.#containers.values()) {
         const { containerId, phase, rememberedUntilMs } = container;
@@ -384,6 +384,7 @@ export class NodeManager {
       };
       const retentionMs = this.#options.logRetentionMs ?? LOG_RETENTION_MS;
       await sweepLogs(home, isKept, nowMs(), retentionMs);
+      await logs.forgetRemoved();
       await localization.cleanUp();
     } catch (error) {
       log({ event: "sweep", outcome: messageOf(error) });

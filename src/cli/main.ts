@@ -125,6 +125,8 @@ const startRealNodeManager: StartNodeManager = async (options) => {
     return await startNodeManager(options);
   } catch (error) {
     if (!(error instanceof NodeManagerError)) throw error;
-    throw new CliError(exitCodeOf(error.failure, "other"), error.failure);
+    const isOfMachine = error.failure.code === "FAILED_PRECONDITION";
+    const exitCode = isOfMachine ? EXIT_CODE.NOT_READY : exitCodeOf(error.failure, "other");
+    throw new CliError(exitCode, error.failure);
   }
 };

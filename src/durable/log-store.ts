@@ -2,7 +2,7 @@
  * Aggregated logs in R2:
  *
  *   logs/{cluster}/{user}/{application}/containers/{container}                 who wrote it, where
- *   logs/{cluster}/{user}/{application}/chunks/{container}/{file}/{start}      gzip; metadata: end
+ *   logs/{cluster}/{user}/{application}/chunks/{container}/{file}/{start}      gzip; metadata: end, follows
  *
  * The chunks' names are the index: a list of them says how far a file has come, which is where its
  * node goes on after a crash. The kind of content comes first, so that one lifecycle rule for
@@ -13,6 +13,7 @@ import type {
   AggregatedFile,
   AnnounceLogs,
   LogChunkPlace,
+  LogPart,
 } from "../shared/aggregated-logs.ts";
 import { fail, ok, type Reply } from "../shared/errors.ts";
 import {
@@ -28,7 +29,13 @@ import { wholeCharacters } from "../shared/utf8.ts";
 /** Digits of an offset in a key: keys sort as numbers do. */
 const OFFSET_DIGITS = 16;
 
-type Chunk = { readonly key: string; readonly start: number; readonly end: number };
+type Chunk = {
+  readonly key: string;
+  readonly start: number;
+  readonly end: number;
+  /** The chunk before it ends here; what lies between was dropped before it was stored. */
+  readonly follows: number;
+};
 
 export class LogStore {
   readonly #bucket: R2Bucket;
@@ -55,11 +62,12 @@ export class LogStore {
 
   /** Stores a chunk; one that begins at the same place is replaced, and never by a shorter one. */
   async putChunk(user: string, place: LogChunkPlace, packed: ReadableStream): Promise<void> {
-    const { containerId, file, start, end } = place;
+    const { containerId, file, start, end, follows } = place;
     const key = `${this.#filePrefix(user, containerId, file)}${offsetKey(start)}`;
     const before = await this.#bucket.head(key);
     if (before !== null && chunkOf(before).end > end) return packed.cancel();
-    await this.#bucket.put(key, packed, { customMetadata: { end: String(end) } });
+    const customMetadata = { end: String(end), follows: String(follows) };
+    await this.#bucket.put(key, packed, { customMetadata });
   }
 
   /** Containers of an application that have aggregated logs. */
@@ -78,31 +86,33 @@ export class LogStore {
     }));
   }
 
-  /** The container's files, with how far they are stored without a gap. */
+  /** The container's files, with how far they are stored; only what rotation dropped is no gap. */
   async files(user: string, containerId: ContainerId): Promise<readonly AggregatedFile[]> {
     const prefix = this.#chunksPrefix(user, containerId);
     const sizes = new Map<string, number>();
     for (const object of await this.#all({ prefix })) {
       const [name = ""] = object.key.slice(prefix.length).split("/");
-      const { start, end } = chunkOf(object);
+      const { follows, end } = chunkOf(object);
       const size = sizes.get(name) ?? 0;
-      sizes.set(name, start <= size ? Math.max(size, end) : size);
+      sizes.set(name, follows <= size ? Math.max(size, end) : size);
     }
     return [...sizes].map(([name, sizeBytes]) => ({ name, sizeBytes }));
   }
 
   /**
-   * Text from `offset` on (negative: before the end), up to a chunk's end and at most `length`
-   * bytes. NOT_FOUND when nothing of the file is stored.
+   * Text from `offset` on (negative: before the end), or from what was stored at `sinceMs` on, up to
+   * a chunk's end and at most `length` bytes. NOT_FOUND when nothing of the file is stored.
    */
   async read(
     user: string,
     containerId: ContainerId,
-    { file, offset, length }: { file: string; offset: number; length: number },
+    { file, offset, length, sinceMs }: LogPart,
   ): Promise<Reply<ReadLogResponse>> {
     const about = await this.#bucket.head(this.#containerKey(user, containerId));
     const isComplete = about?.customMetadata?.["complete"] === "true";
-    const from = offset < 0 ? await this.#fromEnd(user, containerId, file, -offset) : offset;
+    const wanted = offset < 0 ? await this.#fromEnd(user, containerId, file, -offset) : offset;
+    const before = sinceMs && (await this.#storedBefore(user, containerId, file, sinceMs));
+    const from = Math.max(wanted, before ?? 0);
     const { chunk, isLastChunk } = await this.#chunkAt(user, containerId, file, from);
     if (chunk === undefined) {
       if (about === null || from === 0) {
@@ -114,16 +124,25 @@ export class LogStore {
     if (bytes === null) {
       return fail("FAILED_PRECONDITION", `the stored log ${file} of ${containerId} is damaged`);
     }
-    const rest = bytes.subarray(from - chunk.start);
+    const begin = Math.max(from, chunk.start);
+    const rest = bytes.subarray(begin - chunk.start);
     // Nodes end chunks between characters, so that only a piece of one has to be looked at.
     const used = rest.length <= length ? rest.length : wholeCharacters(rest, Math.max(4, length));
     return ok({
       data: new TextDecoder("utf-8", { fatal: false, ignoreBOM: true }).decode(
         rest.subarray(0, used),
       ),
-      nextOffset: from + used,
+      nextOffset: begin + used,
       end: isComplete && isLastChunk && used === rest.length,
+      ...(begin > from ? { droppedBytes: begin - from } : {}),
     });
+  }
+
+  /** Up to where the file was in the store at that time: all of this was written before. */
+  async #storedBefore(user: string, containerId: ContainerId, file: string, timeMs: number) {
+    const objects = await this.#all({ prefix: this.#filePrefix(user, containerId, file) });
+    const last = objects.findLast(({ uploaded }) => uploaded.getTime() <= timeMs);
+    return last === undefined ? 0 : chunkOf(last).end;
   }
 
   async #fromEnd(user: string, containerId: ContainerId, file: string, bytes: number) {
@@ -132,7 +151,7 @@ export class LogStore {
     return Math.max(0, size - bytes);
   }
 
-  /** The chunk that holds the byte at `offset`, and whether none follows it. */
+  /** The chunk that holds the byte at `offset`, or else the next, and whether none follows it. */
   async #chunkAt(user: string, containerId: ContainerId, file: string, offset: number) {
     const prefix = this.#filePrefix(user, containerId, file);
     // A chunk that holds it begins less than a chunk's size before it.
@@ -145,7 +164,7 @@ export class LogStore {
         ...(cursor === undefined ? startAfter : { cursor }),
       });
       const chunks = page.objects.map(chunkOf);
-      const index = chunks.findIndex(({ start, end }) => start <= offset && offset < end);
+      const index = chunks.findIndex(({ follows, end }) => follows <= offset && offset < end);
       if (index >= 0 || !page.truncated) {
         return {
           chunk: chunks[index],
@@ -213,5 +232,6 @@ function offsetKey(offset: number): string {
 
 function chunkOf({ key, customMetadata = {} }: R2Object): Chunk {
   const start = Number(key.slice(key.lastIndexOf("/") + 1));
-  return { key, start, end: Number(customMetadata["end"] ?? start) };
+  const { end = start, follows = start } = customMetadata;
+  return { key, start, end: Number(end), follows: Number(follows) };
 }

@@ -275,18 +275,20 @@ export class ResourceTracker
   }
 
   async readLog(request: ReadLogRequest): Promise<Reply<ReadLogResponse>> {
-    const { nodeId, containerId, file, offset, waitMs } = request;
+    const { nodeId, containerId, file, offset, sinceMs, waitMs } = request;
     const lengthMax = Math.min(request.lengthMax, LIMITS.logChunkBytesMax);
     const hint = "its logs can be read again when it is back";
     const reply = await this.#ask(nodeId, waitMs, hint, (requestId) => ({
       ...{ type: "read-log", requestId, containerId, file, offset, lengthMax, waitMs },
+      ...(sinceMs === undefined ? {} : { sinceMs }),
     }));
     if (!reply.ok) return reply;
     const chunk = reply.value;
     if (chunk.type !== "log" || chunk.data === null) {
       return fail("NOT_FOUND", `${containerId} has no log file ${file}`);
     }
-    return ok({ data: chunk.data, nextOffset: chunk.nextOffset, end: chunk.end });
+    const { data, nextOffset, end, droppedBytes } = chunk;
+    return ok({ data, nextOffset, end, ...(droppedBytes ? { droppedBytes } : {}) });
   }
 
   async queryNode(nodeId: NodeId, query: NodeQuery): Promise<Reply<string>> {

@@ -76,6 +76,17 @@ export type LogChunkPlace = {
   readonly file: string;
   readonly start: number;
   readonly end: number;
+  /** `start`; or less: bytes from here up to `start` were dropped by rotation, and never come. */
+  readonly follows: number;
+};
+
+/** What is read of a file: `length` bytes from `offset` on; negative: before the end. */
+export type LogPart = {
+  readonly file: string;
+  readonly offset: number;
+  readonly length: number;
+  /** Epoch ms: what was stored before it is left out. */
+  readonly sinceMs?: number | undefined;
 };
 
 /** The answer of a deployment without R2; a node that reads it stops trying. */

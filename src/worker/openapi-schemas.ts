@@ -78,6 +78,10 @@ export const logSchema = z
     data: z.string(),
     nextOffset: z.int().describe("Where to go on reading, in bytes."),
     end: z.boolean().describe("The container has ended and nothing follows."),
+    droppedBytes: z
+      .int()
+      .optional()
+      .describe("So much from the offset on was dropped by rotation; data begins after it."),
   })
   .meta({ id: "Log" });
 

@@ -7,6 +7,7 @@ import type {
   AggregatedFile,
   AnnounceLogs,
   LogChunkPlace,
+  LogPart,
 } from "../shared/aggregated-logs.ts";
 import type { RegistryNames } from "../shared/dns.ts";
 import type { Reply } from "../shared/errors.ts";
@@ -88,11 +89,7 @@ export interface Logs {
   putChunk(user: string, place: LogChunkPlace, packed: ReadableStream): Promise<void>;
   containers(user: string, applicationId: ApplicationId): Promise<readonly AggregatedContainer[]>;
   files(user: string, containerId: ContainerId): Promise<readonly AggregatedFile[]>;
-  read(
-    user: string,
-    containerId: ContainerId,
-    part: { readonly file: string; readonly offset: number; readonly length: number },
-  ): Promise<Reply<ReadLogResponse>>;
+  read(user: string, containerId: ContainerId, part: LogPart): Promise<Reply<ReadLogResponse>>;
 }
 
 export type Protocols = {

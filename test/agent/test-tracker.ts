@@ -29,6 +29,8 @@ export type Claims = {
   readonly nodeId: string;
   readonly user: string;
   readonly memoryMb?: number;
+  /** Amounts of further resource types. */
+  readonly extra?: Readonly<Record<string, number>>;
   readonly expiresInSeconds?: number;
   /** Of the container's updates. */
   readonly version?: number;
@@ -44,8 +46,14 @@ export async function signingKey(kid: string): Promise<SigningKey> {
   const { x } = await exportJWK(publicKey);
   return {
     verificationKey: { kid, kty: "OKP", crv: "Ed25519", x: x ?? "" },
-    sign: ({ containerId, nodeId, user, memoryMb = 128, expiresInSeconds = 600, version }) =>
-      new SignJWT({ containerId, nodeId, user, version, resource: { memoryMb, vcores: 1 } })
+    sign: ({ containerId, nodeId, user, memoryMb = 128, extra, expiresInSeconds = 600, version }) =>
+      new SignJWT({
+        containerId,
+        nodeId,
+        user,
+        version,
+        resource: { memoryMb, vcores: 1, ...(extra ? { extra } : {}) },
+      })
         .setProtectedHeader({ alg: "EdDSA", kid })
         .setAudience("container")
         .setExpirationTime(Math.floor(Date.now() / 1_000) + expiresInSeconds)
@@ -88,6 +96,8 @@ export class TestTracker {
   readonly finished: string[] = [];
   readonly desired = new Map<ContainerId, DesiredContainer>();
   readonly joins: string[] = [];
+  /** What is answered, one after the other, to those who want to join, instead of a credential. */
+  readonly joinFailures: (readonly [status: number, body: unknown])[] = [];
   connections = 0;
   pings = 0;
   generation = 0;
@@ -287,6 +297,8 @@ export class TestTracker {
     for await (const chunk of request) text += chunk;
     const isFrom = (token: string) => request.headers.authorization === `Bearer ${token}`;
     if (request.url === "/ws/v1/node/join" && isFrom(JOIN_TOKEN)) {
+      const failure = this.joinFailures.shift();
+      if (failure !== undefined) return [...failure];
       const { nodeId } = JSON.parse(text);
       this.joins.push(nodeId);
       return [200, { nodeId, credential: CREDENTIAL, expiresMs: Date.now() + 3_600_000 }];

@@ -39,6 +39,7 @@ const STARTS_PROCESSES: Readonly<Record<string, string>> = {
   "src/agent/devices.ts": "the operator's script that names devices",
   "src/agent/docker/docker-cli.ts": "the client of docker, podman or nerdctl, with arguments only",
   "src/agent/health/health-script.ts": "the operator's health check",
+  "src/agent/punch-hole.ts": "fallocate, on an open file of the agent's",
   "src/cli/system-program.ts": "programs of the machine that the node's commands ask",
 };
 

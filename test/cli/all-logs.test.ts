@@ -50,6 +50,18 @@ it("[NM73] components, instances and patterns choose among its lines", async () 
   expect((await logs(APPLICATION, "--grep", "(")).exitCode).toBe(2);
 });
 
+it("[NM184] containers that ended before the wanted time are not even asked for", async () => {
+  const since = 1_795_270_000_000;
+  cluster.play("GET /app/v1/services", { body: [] });
+  cluster.play(`GET /ws/v1/logs/${APPLICATION}`, {
+    body: { containers: [kept(OLDER, "web-0", since - 1), kept(OLD, "hello-0", since + 1)] },
+  });
+  cluster.play(`${target(OLD)}&since=${since}`, log("2026-11-21T14:10:00Z new\n"));
+  const ran = await logs(APPLICATION, "--since", new Date(since).toISOString());
+  expect(ran.stdout).toBe("hello-0 | 2026-11-21T14:10:00Z new\n");
+  expect(ran.stderr).toBe("");
+});
+
 it("[NM73] a service's earlier containers come before the present ones, each once", async () => {
   const present = containerView(0).id;
   cluster.play("GET /app/v1/services/hello", { body: STABLE_VIEW });

@@ -12,7 +12,10 @@ import type {
   NodeInfo,
   ServiceEntry,
 } from "../../src/shared/protocol/application-client.ts";
-import type { ReadLogRequest } from "../../src/shared/protocol/container-management.ts";
+import type {
+  ReadLogRequest,
+  ReadLogResponse,
+} from "../../src/shared/protocol/container-management.ts";
 import type { NodeQuery } from "../../src/shared/protocol/node-query.ts";
 import type { RegistryEdge } from "../../src/shared/protocol/registry-reader.ts";
 import type { ServiceProtocol } from "../../src/shared/protocol/service.ts";
@@ -93,6 +96,8 @@ export async function fakeCluster(options: FakeOptions = {}) {
     resourceManagerFails: false,
     /** What every node answers to every question; null: the question. */
     nodeAnswer: null as Reply<string> | null,
+    /** What every node answers to whoever reads a log. */
+    log: { data: "hello\n", nextOffset: 6, end: false } as ReadLogResponse,
     endedContainers: new Set<string>(),
   };
 
@@ -198,7 +203,7 @@ export async function fakeCluster(options: FakeOptions = {}) {
       async readLog(request) {
         called("readLog");
         logRequests.push(request);
-        return ok({ data: "hello\n", nextOffset: 6, end: false });
+        return ok(state.log);
       },
       async queryNode(nodeId, query) {
         called("queryNode");

@@ -20,6 +20,7 @@ import {
   type LogsOptions,
   show,
   showService,
+  sinceAt,
   viewOf,
   withLogsOptions,
 } from "./service-logs.ts";
@@ -83,7 +84,12 @@ async function keptContainers(
   }
 }
 
-function isWanted({ instance }: AggregatedContainer, options: LogsOptions): boolean {
+function isWanted(
+  { instance, complete, announcedMs }: AggregatedContainer,
+  options: LogsOptions,
+): boolean {
+  const isTooOld = complete && options.since !== undefined && announcedMs < options.since;
+  if (isTooOld) return false;
   const component = instance.replace(/-\d+$/, "");
   return (
     (options.instance?.includes(instance) ?? true) &&
@@ -100,13 +106,15 @@ async function showKept(
   const client = logsClient(session.http(), session.connection().user);
   const names = containers.map(({ instance }) => instance);
   const isPrefixed = options.instance?.length !== 1;
-  const printer = createLogPrinter(session, names, isPrefixed, options.grep);
+  const { grep, since: sinceMs } = options;
+  const printer = createLogPrinter(session, names, { isPrefixed, grep, sinceMs });
   for (const { containerId, instance, complete } of containers) {
     const origin = { id: containerId, component_instance_name: instance };
     const source = {
-      read: (offset: number, length: number) => client.read(containerId, file, offset, length),
+      read: (offset: number, length: number) =>
+        client.read(containerId, file, { offset, length, ...sinceAt(offset, options) }),
     };
-    const found = await show(source, options.tail, (text) => printer.add(origin, text));
+    const found = await show(source, options.tail, printer.takerFor(origin));
     printer.end(origin);
     if (!found) session.output.note(`${instance}: ${containerId} left no ${file}`);
     else if (!complete) session.output.note(`${instance}: the end of ${containerId} is not stored`);

@@ -69,6 +69,8 @@ export type ReadLogRequest = {
   readonly containerId: ContainerId;
   readonly file: string;
   readonly offset: number;
+  /** Epoch ms: what is known to be older is left out; the rest may be older too. */
+  readonly sinceMs?: number | undefined;
   readonly lengthMax: number;
   readonly waitMs: number;
 };
@@ -76,6 +78,8 @@ export type ReadLogResponse = {
   readonly data: string;
   readonly nextOffset: number;
   readonly end: boolean;
+  /** Rotation has dropped so many bytes from the offset that was asked for; `data` begins after. */
+  readonly droppedBytes?: number | undefined;
 };
 export interface LogReader {
   readLog(request: ReadLogRequest): Promise<Reply<ReadLogResponse>>;

@@ -22,7 +22,7 @@ import { type Endpoint, endpoint, jsonBody } from "../endpoint.ts";
 import { logSchema } from "../openapi-schemas.ts";
 import { problem, SUCCESS } from "../problem.ts";
 import type { AppEnv, Logs } from "../protocols.ts";
-import { userParameter, wholeNumber } from "../query.ts";
+import { sinceParameter, userParameter, wholeNumber } from "../query.ts";
 
 const TAG = "Logs";
 const OFFSET_MAX = 2 ** 40;
@@ -84,9 +84,13 @@ export const logEndpoints: readonly Endpoint[] = [
     tag: TAG,
     summary: "Stores a chunk, packed with gzip; again, it is stored once",
     parameters: ofFile.extend({ start: offset }),
-    query: z.object({ user: userNameSchema, end: offset }),
+    query: z.object({
+      ...{ user: userNameSchema, end: offset },
+      follows: offset.optional().describe("What lies between it and the start was dropped."),
+    }),
     answers: { [SUCCESS.NO_CONTENT]: { description: "It is stored" } },
-    handle: async (c, { parameters: { container, file, start }, query: { user, end } }) => {
+    handle: async (c, { parameters: { container, file, start }, query }) => {
+      const { user, end, follows = start } = query;
       const store = await ownLogsOf(c, user, container);
       if (!store.ok) return problem(c, store.error);
       const { body } = c.req.raw;
@@ -100,7 +104,12 @@ export const logEndpoints: readonly Endpoint[] = [
         const failure = fail("INVALID_ARGUMENT", `a chunk has 1 to ${max} bytes, not ${length}`);
         return problem(c, failure.error);
       }
-      await store.value.putChunk(user, { containerId: container, file, start, end }, body);
+      if (follows > start) {
+        const failure = fail("INVALID_ARGUMENT", `a chunk at ${start} cannot follow ${follows}`);
+        return problem(c, failure.error);
+      }
+      const place = { containerId: container, file, start, end, follows };
+      await store.value.putChunk(user, place, body);
       return c.body(null, SUCCESS.NO_CONTENT);
     },
   }),
@@ -157,6 +166,7 @@ export const logEndpoints: readonly Endpoint[] = [
     parameters: ofFile,
     query: z.object({
       ...userParameter,
+      ...sinceParameter,
       offset: wholeNumber(-OFFSET_MAX, OFFSET_MAX, 0),
       length: wholeNumber(1, LIMITS.logChunkBytesMax, LIMITS.logChunkBytesMax),
     }),
@@ -166,7 +176,8 @@ export const logEndpoints: readonly Endpoint[] = [
       if (!user.ok) return problem(c, user.error);
       const store = logsOf(c);
       if (!store.ok) return problem(c, store.error);
-      const part = { file, offset: query.offset, length: query.length };
+      const { offset: from, length, since: sinceMs } = query;
+      const part = { file, offset: from, length, sinceMs };
       const reply = await store.value.read(user.value, container, part);
       return reply.ok ? c.json(reply.value) : problem(c, reply.error);
     },

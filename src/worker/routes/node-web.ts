@@ -102,7 +102,10 @@ export const nodeWebEndpoints: readonly Endpoint[] = RESOURCES.map(
 
 function describeAnswer(root: string | undefined) {
   return root === undefined
-    ? { description: "text/plain; the header X-Next-Offset has the byte offset after it" }
+    ? {
+        description:
+          "text/plain; the header X-Next-Offset has the byte offset after it, and X-Dropped-Bytes what rotation dropped before",
+      }
     : { description: root, schema: z.looseObject({ [root]: z.json() }) };
 }
 
@@ -156,5 +159,6 @@ function present(c: Context<AppEnv>, answer: NodeWebAnswer): Response {
   if ("json" in answer) return c.json(answer.json);
   c.header("Content-Type", "text/plain; charset=utf-8");
   c.header("X-Next-Offset", String(answer.nextOffset));
+  if (answer.droppedBytes) c.header("X-Dropped-Bytes", String(answer.droppedBytes));
   return c.body(answer.text);
 }

@@ -34,7 +34,13 @@ import {
 } from "../openapi-schemas.ts";
 import { problem, SUCCESS } from "../problem.ts";
 import type { AppEnv } from "../protocols.ts";
-import { listParameter, userParameter, wholeNumber, wordsParameter } from "../query.ts";
+import {
+  listParameter,
+  sinceParameter,
+  userParameter,
+  wholeNumber,
+  wordsParameter,
+} from "../query.ts";
 
 const TAG = "Services";
 /** Stays below the time that proxies on the way leave a request open. */
@@ -59,6 +65,7 @@ const logQuery = z.object({
     .string()
     .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "expects a file name such as stdout")
     .default("stdout"),
+  ...sinceParameter,
   offset: wholeNumber(-(2 ** 40), 2 ** 40, 0),
   length: wholeNumber(1, LIMITS.logChunkBytesMax, LIMITS.logChunkBytesMax),
   wait: wholeNumber(0, LOG_WAIT_MS_MAX, 0),
@@ -360,26 +367,31 @@ async function findContainer(
   });
 }
 
-/** From the node where the container is or was; if that is away, what it had uploaded before. */
+/** From the node where the container is or was; if that is away or has dropped it, from the store. */
 async function readLog(
   c: Context<AppEnv>,
   user: string,
   { containerId, nodeId }: Located,
-  { file, offset, length, wait }: LogQuery,
+  { file, offset, since: sinceMs, length, wait }: LogQuery,
 ): Promise<Reply<ReadLogResponse>> {
   const { nodes, logs } = c.var.protocols;
   const live =
     nodeId === null
       ? fail("NOT_FOUND", `no node knows ${containerId}`)
       : await nodes.readLog({
-          ...{ nodeId, containerId, file, offset },
+          ...{ nodeId, containerId, file, offset, sinceMs },
           lengthMax: length,
           waitMs: wait,
         });
   const isGone = !live.ok && ["UNAVAILABLE", "NOT_FOUND"].includes(live.error.code);
-  if (!isGone || logs === null) return live;
-  const kept = await logs.read(user, containerId, { file, offset, length });
-  return kept.ok ? kept : live;
+  const droppedBytes = live.ok ? (live.value.droppedBytes ?? 0) : 0;
+  // An offset from the end is the node's only: the store's end is another one.
+  const isDropped = droppedBytes > 0 && offset >= 0;
+  if (!(isGone || isDropped) || logs === null) return live;
+  const kept = await logs.read(user, containerId, { file, offset, length, sinceMs });
+  if (!kept.ok) return live;
+  const isStored = kept.value.data !== "" && (kept.value.droppedBytes ?? 0) < droppedBytes;
+  return isGone || isStored ? kept : live;
 }
 
 /** A container that has been replaced is no longer shown, but its log may still be on its node. */
