@@ -22,6 +22,7 @@ import {
   registerApplicationMaster,
 } from "../core/cluster/application-master.ts";
 import { ALLOCATION_EXPIRY_MS, Cluster } from "../core/cluster/cluster.ts";
+import { getContainer, getContainers } from "../core/cluster/containers.ts";
 import {
   cleanupsSent,
   finishedTold,
@@ -176,6 +177,14 @@ export class ResourceManager
 
   async getApplicationReport(applicationId: ApplicationId) {
     return getApplicationReport(this.#cluster, applicationId);
+  }
+
+  async getContainers(attemptId: ApplicationAttemptId) {
+    return getContainers(this.#cluster, attemptId);
+  }
+
+  async getContainer(containerId: ContainerId) {
+    return getContainer(this.#cluster, containerId);
   }
 
   async getContainerOwner(containerId: ContainerId) {

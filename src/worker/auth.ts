@@ -50,7 +50,7 @@ const ACCESS: readonly (readonly [methods: string, path: RegExp, access: Access]
   ["POST", /^\/ws\/v1\/security\/join-tokens$/, "admin"],
   ["POST", /^\/ws\/v1\/registry-operations\/purge$/, "admin"],
   ["GET HEAD", /^\/nodes\/[^/]+\/ws\/v1\/node(?:\/info|\/auxiliaryservices)?$/, "admin"],
-  ["POST PUT DELETE", /^\/ws\/v1\/cluster\/(?!apps\/)/, "admin"],
+  ["POST PUT DELETE", /^\/ws\/v1\/cluster\/(?!apps\/|containers\/)/, "admin"],
   ["GET HEAD", /^\/ws\/v1\/cluster\/scheduler-conf(?:\/|$)/, "admin"],
   ["POST", /^\/ws\/v1\/registry-operations\//, "registry"],
   ["POST", /^\/ws\/v1\/node\/join$/, "node-join"],

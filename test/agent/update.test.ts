@@ -1,8 +1,10 @@
 /** A container that is changed while it runs: another launch context, another resource. */
+
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import type { ContainerLaunchContext } from "../../src/shared/container.ts";
+import { SIGNAL_LIFETIME_MS } from "../../src/shared/protocol/node-query.ts";
 import { TestNode } from "./test-node.ts";
 import { launchContext } from "./test-tracker.ts";
 
@@ -112,7 +114,10 @@ it("[NM8] a container can be stopped while it is upgraded", async () => {
     return node.tracker.statuses.get(id)?.revision === 1;
   });
   node.tracker.stop(id);
-  await node.tracker.query({ type: "signal", containerId: id, command: "FORCEFUL_SHUTDOWN" });
+  await node.tracker.query({
+    ...{ type: "signal", containerId: id, command: "FORCEFUL_SHUTDOWN" },
+    expiresMs: Date.now() + SIGNAL_LIFETIME_MS,
+  });
   const status = await node.tracker.untilState(id, "COMPLETE");
   expect(status.exitStatus).toBe(-105);
   expect(node.stdout(id)).toBe("v1\n");

@@ -9,6 +9,7 @@ import type {
   ApplicationActivity,
   ApplicationReport,
   ClusterInfo,
+  ContainerInfo,
   NodeInfo,
   ServiceEntry,
 } from "../../src/shared/protocol/application-client.ts";
@@ -84,6 +85,7 @@ export async function fakeCluster(options: FakeOptions = {}) {
   const calls: string[] = [];
   const services = new Map<string, ServiceView>();
   const applications: ApplicationReport[] = [applicationOf("joe")];
+  const containers: ContainerInfo[] = [containerOf()];
   const logRequests: ReadLogRequest[] = [];
   const nodeQueries: { nodeId: string; query: NodeQuery }[] = [];
   const connectedClusters: string[] = [];
@@ -133,6 +135,15 @@ export async function fakeCluster(options: FakeOptions = {}) {
         called("getApplicationReport");
         const found = applications.find(({ applicationId }) => applicationId === id);
         return found ? ok(found) : fail("NOT_FOUND", `there is no application ${id}`);
+      },
+      async getContainers(attemptId) {
+        called("getContainers");
+        return containers.filter((each) => each.attemptId === attemptId);
+      },
+      async getContainer(id) {
+        called("getContainer");
+        const found = containers.find(({ containerId }) => containerId === id);
+        return found ? ok(found) : fail("NOT_FOUND", `there is no container ${id}`);
       },
       async getContainerOwner(containerId) {
         called("getContainerOwner");
@@ -271,6 +282,7 @@ export async function fakeCluster(options: FakeOptions = {}) {
     calls,
     services,
     applications,
+    containers,
     logRequests,
     nodeQueries,
     connectedClusters,
@@ -433,6 +445,23 @@ export function applicationOf(user: string, more: Partial<ApplicationReport> = {
     runningContainers: 2,
     ...more,
   } satisfies ApplicationReport;
+}
+
+/** The first of joe's application. */
+export function containerOf(more: Partial<ContainerInfo> = {}) {
+  return {
+    containerId: CONTAINER_ID,
+    attemptId: "appattempt_1503963985568_0002_000001",
+    nodeId: NODE_ID,
+    resource: { memoryMb: 256, vcores: 1 },
+    priority: 0,
+    executionType: "GUARANTEED",
+    state: "RUNNING",
+    allocatedMs: 1_504_051_512_412,
+    exitStatus: null,
+    diagnostics: "",
+    ...more,
+  } satisfies ContainerInfo;
 }
 
 const WAITING: ApplicationActivity = {

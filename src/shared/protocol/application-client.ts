@@ -6,7 +6,12 @@ import type { Reply } from "../errors.ts";
 import type { ApplicationAttemptId, ApplicationId, ContainerId, NodeId } from "../ids.ts";
 import type { NodeState } from "../node.ts";
 import type { Resource } from "../resource.ts";
-import type { FinalStatus, PendingRequest, ResourceRequest } from "./application-master.ts";
+import type {
+  ExecutionType,
+  FinalStatus,
+  PendingRequest,
+  ResourceRequest,
+} from "./application-master.ts";
 import type { MasterName } from "./container-management.ts";
 import type { VerificationKey } from "./resource-tracker.ts";
 
@@ -88,6 +93,23 @@ export type ApplicationReport = {
   readonly runningContainers: number;
 };
 
+/** YARN's ContainerReport. */
+export type ContainerInfo = {
+  readonly containerId: ContainerId;
+  readonly attemptId: ApplicationAttemptId;
+  readonly nodeId: NodeId;
+  readonly resource: Resource;
+  readonly priority: number;
+  readonly executionType: ExecutionType;
+  /** NEW until its node has said that it runs. */
+  readonly state: "NEW" | "RUNNING" | "COMPLETE";
+  readonly allocatedMs: number;
+  /** Null until it is COMPLETE. */
+  readonly exitStatus: number | null;
+  /** Why it ended, or is to end. */
+  readonly diagnostics: string;
+};
+
 export type NodeInfo = {
   readonly nodeId: NodeId;
   readonly host: string;
@@ -166,6 +188,9 @@ export interface ApplicationClientProtocol {
   getActivities(applicationId?: ApplicationId): Promise<readonly ApplicationActivity[]>;
   getApplications(): Promise<readonly ApplicationReport[]>;
   getApplicationReport(applicationId: ApplicationId): Promise<Reply<ApplicationReport>>;
+  /** Those of an attempt that are not forgotten. */
+  getContainers(attemptId: ApplicationAttemptId): Promise<readonly ContainerInfo[]>;
+  getContainer(containerId: ContainerId): Promise<Reply<ContainerInfo>>;
   /** Which application and user a container belongs (or, until forgotten, belonged) to. */
   getContainerOwner(
     containerId: ContainerId,

@@ -226,7 +226,10 @@ export async function getVisibleApplication(
 }
 
 /** Whoever may see an application may also change it: its user and those above it. */
-async function controlled(c: Context<AppEnv>, application: string): Promise<Reply<undefined>> {
+export async function controlled(
+  c: Context<AppEnv>,
+  application: string,
+): Promise<Reply<undefined>> {
   const reply = await getVisibleApplication(c, application);
   return reply.ok ? ok() : reply;
 }

@@ -1,0 +1,136 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { fail, ok } from "../../src/shared/errors.ts";
+import { NODE_DID_NOT_ANSWER, SIGNAL_LIFETIME_MS } from "../../src/shared/protocol/node-query.ts";
+import {
+  APPLICATION_ID,
+  CONTAINER_ID,
+  containerOf,
+  type FakeCluster,
+  fakeCluster,
+  NODE_ID,
+} from "./fake-cluster.ts";
+
+const ATTEMPT_ID = "appattempt_1503963985568_0002_000001";
+const OTHER_ID = "container_e03_1503963985568_0002_01_000002";
+const ATTEMPTS = `/ws/v1/cluster/apps/${APPLICATION_ID}/appattempts`;
+const CONTAINERS = `${ATTEMPTS}/${ATTEMPT_ID}/containers`;
+const signalPath = (command: string, container = CONTAINER_ID) =>
+  `/ws/v1/cluster/containers/${container}/signal/${command}`;
+
+let cluster: FakeCluster;
+let joe: string;
+beforeEach(async () => {
+  cluster = await fakeCluster();
+  cluster.state.nodeAnswer = ok("null");
+  joe = cluster.tokens.joe;
+});
+
+describe("containers", () => {
+  it("[NM161] are listed by attempt with YARN's fields", async () => {
+    const attempts = await cluster.ask("GET", ATTEMPTS, { token: joe });
+    expect(attempts.json.appAttempts.appAttempt).toEqual([
+      { id: 1, appAttemptId: ATTEMPT_ID, startTime: 1_504_051_512_412, finishedTime: 0 },
+    ]);
+    cluster.containers.push(
+      containerOf({ containerId: OTHER_ID, state: "COMPLETE", exitStatus: 1, diagnostics: "oops" }),
+    );
+    const list = await cluster.ask("GET", CONTAINERS, { token: joe });
+    const [running, ended] = list.json.containers.container;
+    expect(running).toEqual({
+      containerId: CONTAINER_ID,
+      containerState: "RUNNING",
+      nodeId: NODE_ID,
+      assignedNodeId: NODE_ID,
+      allocatedMB: 256,
+      allocatedVCores: 1,
+      priority: 0,
+      executionType: "GUARANTEED",
+      startedTime: 1_504_051_512_412,
+      elapsedTime: expect.any(Number),
+      diagnosticsInfo: "",
+    });
+    expect(ended).toMatchObject({ containerExitStatus: 1, diagnosticsInfo: "oops" });
+    expect(ended).not.toHaveProperty("elapsedTime");
+    const one = await cluster.ask("GET", `${CONTAINERS}/${OTHER_ID}`, { token: joe });
+    expect(one.json.container).toEqual(ended);
+  });
+
+  it("[NM161] of another attempt, or of somebody else, are not there", async () => {
+    const elsewhere = `${ATTEMPTS}/appattempt_1503963985568_0009_000001/containers`;
+    expect((await cluster.ask("GET", elsewhere, { token: joe })).status).toBe(404);
+    const missing = `${CONTAINERS}/container_e03_1503963985568_0002_01_000009`;
+    expect((await cluster.ask("GET", missing, { token: joe })).status).toBe(404);
+    cluster.containers.push(
+      containerOf({ containerId: OTHER_ID, attemptId: "appattempt_1503963985568_0002_000002" }),
+    );
+    expect((await cluster.ask("GET", `${CONTAINERS}/${OTHER_ID}`, { token: joe })).status).toBe(
+      404,
+    );
+    for (const path of [ATTEMPTS, CONTAINERS, `${CONTAINERS}/${CONTAINER_ID}`]) {
+      expect((await cluster.ask("GET", path, { token: cluster.tokens.eve })).status).toBe(404);
+      expect((await cluster.ask("GET", path, { token: cluster.tokens.admin })).status).toBe(200);
+    }
+  });
+});
+
+describe("a signal", () => {
+  it("[NM162] goes to the container's node, with the time after which it is void", async () => {
+    const before = Date.now();
+    const answer = await cluster.ask("POST", signalPath("graceful_shutdown"), { token: joe });
+    expect(answer.status).toBe(200);
+    expect(answer.json).toEqual({
+      containerId: CONTAINER_ID,
+      nodeId: NODE_ID,
+      command: "GRACEFUL_SHUTDOWN",
+    });
+    const [asked, ...more] = cluster.nodeQueries;
+    expect(more).toEqual([]);
+    expect(asked).toMatchObject({
+      nodeId: NODE_ID,
+      query: { type: "signal", containerId: CONTAINER_ID, command: "GRACEFUL_SHUTDOWN" },
+    });
+    const expiresMs = asked?.query.type === "signal" ? asked.query.expiresMs : 0;
+    expect(expiresMs).toBeGreaterThanOrEqual(before + SIGNAL_LIFETIME_MS);
+    expect(expiresMs).toBeLessThanOrEqual(Date.now() + SIGNAL_LIFETIME_MS);
+  });
+
+  it("[NM162] is for the application's user and administrators", async () => {
+    const path = signalPath("FORCEFUL_SHUTDOWN");
+    const refused = await cluster.ask("POST", path, { token: cluster.tokens.eve });
+    expect(refused.status).toBe(404);
+    expect(refused.json.hint).toContain("the missing right");
+    expect(cluster.nodeQueries).toEqual([]);
+    expect((await cluster.ask("POST", path, { token: cluster.tokens.admin })).status).toBe(200);
+  });
+
+  it("[NM162] that YARN does not know, or for what is no container, is refused by name", async () => {
+    const unknown = await cluster.ask("POST", signalPath("SIGHUP"), { token: joe });
+    expect(unknown.status).toBe(400);
+    expect(unknown.text).toContain("GRACEFUL_SHUTDOWN");
+    const odd = await cluster.ask("POST", signalPath("GRACEFUL_SHUTDOWN", "c1"), { token: joe });
+    expect(odd.status).toBe(400);
+    const absent = signalPath("GRACEFUL_SHUTDOWN", OTHER_ID);
+    expect((await cluster.ask("POST", absent, { token: joe })).status).toBe(404);
+    cluster.containers[0] = containerOf({ state: "COMPLETE", exitStatus: 137 });
+    const over = await cluster.ask("POST", signalPath("GRACEFUL_SHUTDOWN"), { token: joe });
+    expect(over.status).toBe(409);
+    expect(over.json.detail).toContain("exit status 137");
+    expect(cluster.nodeQueries).toEqual([]);
+  });
+
+  it("[NM162] that did not arrive is said not to come later; whether one did may be unknown", async () => {
+    cluster.state.nodeAnswer = fail("UNAVAILABLE", `node ${NODE_ID} is not connected`);
+    const away = await cluster.ask("POST", signalPath("GRACEFUL_SHUTDOWN"), { token: joe });
+    expect(away.status).toBe(503);
+    expect(away.json.hint).toContain("will not get it later");
+    const reason = NODE_DID_NOT_ANSWER;
+    cluster.state.nodeAnswer = fail("UNAVAILABLE", "did not answer in time", { reason });
+    const silent = await cluster.ask("POST", signalPath("GRACEFUL_SHUTDOWN"), { token: joe });
+    expect(silent.status).toBe(503);
+    expect(silent.json).toMatchObject({ reason, hint: expect.stringContaining("is not known") });
+    cluster.state.nodeAnswer = fail("FAILED_PRECONDITION", "has no process at the moment");
+    const idle = await cluster.ask("POST", signalPath("GRACEFUL_SHUTDOWN"), { token: joe });
+    expect(idle.status).toBe(409);
+    expect(cluster.nodeQueries).toHaveLength(3);
+  });
+});
