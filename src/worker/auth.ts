@@ -135,7 +135,7 @@ export function actAs(c: Context<AppEnv>, requested: string | undefined): Reply<
   if (requested === undefined || requested === user) return ok(user);
   if (role === "admin") return ok(requested);
   return fail("PERMISSION_DENIED", `user ${user} may not act for user ${requested}`, {
-    hint: "the missing right: role admin; without it a user acts only on things of its own",
+    hint: "the missing right: role admin; or, to look at it, VIEW_APP (yarn.service.acl.view-app)",
   });
 }
 

@@ -90,6 +90,7 @@ function context(submissionId = "one", memoryMb = 1_024) {
     applicationType: "yarn-service",
     master: "default/ann/hello",
     submissionId,
+    acls: {},
     largestRequests: [{ component: "web", resource: { memoryMb, vcores: 1 } }],
   } as const;
 }

@@ -1,5 +1,8 @@
 /** What a user does to a running container, through the cluster and to its real processes. */
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { clusterClient } from "../../src/client/cluster.ts";
+import { createHttp, TextBody } from "../../src/client/http.ts";
+import { servicesClient } from "../../src/client/services.ts";
 import type { ServiceView } from "../../src/shared/service.ts";
 import { startCluster, type TestCluster } from "../support/cluster.ts";
 import { containersOf, sleepers } from "../support/containers.ts";
@@ -54,4 +57,51 @@ it("[NM162] a signalled container dumps, and then ends gracefully and is replace
   const applicationId = attemptId.replace("appattempt", "application").replace(/_\d+$/, "");
   const containers = await cluster.cluster.containers(applicationId, attemptId);
   expect(containers.map((each) => each.containerId)).toContain(replacement);
+});
+
+it("[NM166] a service lets its readers see its logs on the node, and its operators signal it", async () => {
+  const clientOf = async (user: string, groups: readonly string[]) => {
+    const { token } = await cluster.security.createToken({ user, role: "user", groups }, 600);
+    const http = createHttp({ url: cluster.url, token });
+    return { token, services: servicesClient(http, "joe"), cluster: clusterClient(http) };
+  };
+  const joe = await clientOf("joe", []);
+  const reader = await clientOf("ann", ["readers"]);
+  const operator = await clientOf("bob", ["oncall"]);
+  const stranger = await clientOf("eve", []);
+  const launch_command = "echo for readers; exec sleep 1000";
+  const properties = {
+    "yarn.service.acl.view-app": " readers",
+    "yarn.service.acl.modify-app": "bob",
+  };
+  const yarnfile = { ...sleepers("shared", { launch_command }), configuration: { properties } };
+  await joe.services.create(new TextBody("application/json", JSON.stringify(yarnfile)));
+  const container = await waitFor(
+    async () =>
+      containersOf(await joe.services.get("shared")).find((each) => each.state === "READY"),
+    { what: "the container to be ready" },
+  );
+  const containerId = container.id;
+
+  const part = { containerId, file: "stdout", offset: 0, length: 100, waitMs: 0 };
+  expect((await reader.services.log("shared", part)).data).toBe("for readers\n");
+  await expect(stranger.services.log("shared", part)).rejects.toThrow("may not act for user joe");
+  const onNode = async (token: string) => {
+    const path = `/nodes/${container.node_id}/ws/v1/node/containers/${containerId}/logs/stdout`;
+    const headers = { authorization: `Bearer ${token}` };
+    return (await fetch(cluster.url + path, { headers })).text();
+  };
+  expect(await onNode(reader.token)).toBe("for readers\n");
+  expect(await onNode(stranger.token)).toContain("there is no container");
+
+  await expect(reader.cluster.signal(containerId, "FORCEFUL_SHUTDOWN")).rejects.toThrow(
+    "may see application",
+  );
+  await expect(stranger.cluster.signal(containerId, "FORCEFUL_SHUTDOWN")).rejects.toThrow(
+    "there is no application",
+  );
+  await operator.cluster.signal(containerId, "FORCEFUL_SHUTDOWN");
+  await waitFor(async () => idOf(await joe.services.get("shared")) !== containerId, {
+    what: "another container",
+  });
 });

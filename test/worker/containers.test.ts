@@ -8,6 +8,7 @@ import {
   type FakeCluster,
   fakeCluster,
   NODE_ID,
+  serviceOf,
 } from "./fake-cluster.ts";
 
 const ATTEMPT_ID = "appattempt_1503963985568_0002_000001";
@@ -132,5 +133,74 @@ describe("a signal", () => {
     const idle = await cluster.ask("POST", signalPath("GRACEFUL_SHUTDOWN"), { token: joe });
     expect(idle.status).toBe(409);
     expect(cluster.nodeQueries).toHaveLength(3);
+  });
+});
+
+describe("an application that lets somebody in", () => {
+  const LOG = `instance=hello-0&user=joe`;
+  let eve: string;
+  beforeEach(() => {
+    eve = cluster.tokens.eve;
+    cluster.services.set("joe/web", serviceOf("joe", "web"));
+    cluster.state.letIn.add("eve");
+  });
+
+  it("[NM166] shows its service, timeline and logs to whom it lets in", async () => {
+    const at = "/app/v1/services";
+    const list = await cluster.ask("GET", `${at}?user=joe`, { token: eve });
+    expect(list.json).toMatchObject([{ name: "web", user: "joe" }]);
+    const service = await cluster.ask("GET", `${at}/web?user=joe`, { token: eve });
+    expect(service.json).toMatchObject({ name: "web", user: "joe" });
+    const events = await cluster.ask("GET", `${at}/web/events?user=joe`, { token: eve });
+    expect(events.json).toHaveLength(1);
+    const log = await cluster.ask("GET", `${at}/web/logs?${LOG}`, { token: eve });
+    expect(log.json.data).toBe("hello\n");
+    // Without a name, what is listed is one's own.
+    expect((await cluster.ask("GET", at, { token: eve })).json).toEqual([]);
+  });
+
+  it("[NM166] does not let it change the service", async () => {
+    for (const [method, path, body] of [
+      ["PUT", "/web", { state: "STOPPED" }],
+      ["DELETE", "/web", undefined],
+      ["PUT", "/web/components/hello", { number_of_containers: 3 }],
+    ] as const) {
+      const more = body === undefined ? {} : { body };
+      const answer = await cluster.ask(method, `/app/v1/services${path}?user=joe`, {
+        token: eve,
+        ...more,
+      });
+      expect(answer.status).toBe(403);
+    }
+    expect(cluster.services.get("joe/web")?.state).toBe("STABLE");
+  });
+
+  it("[NM166] shows nothing of services that were never started, or are not there", async () => {
+    cluster.services.set("joe/saved", serviceOf("joe", "saved", { id: null }));
+    for (const name of ["saved", "nothing"]) {
+      const path = `/app/v1/services/${name}?user=joe`;
+      const answer = await cluster.ask("GET", path, { token: eve });
+      expect(answer.status).toBe(403);
+      expect(answer.json.detail).toBe("user eve may not act for user joe");
+    }
+  });
+
+  it("[NM166] has the node asked as its user, for one container and no others", async () => {
+    const base = `/nodes/${NODE_ID}/ws/v1/node`;
+    const asked = () =>
+      cluster.nodeQueries.map(({ query }) => (query.type === "get" ? query.path : ""));
+    const path = `/containers/${CONTAINER_ID}/logs/stdout`;
+    cluster.state.nodeAnswer = fail("NOT_FOUND", "there is no container");
+    await cluster.ask("GET", `${base}${path}`, { token: eve });
+    expect(asked()).toEqual([`/ws/v1/node${path}?user=eve`, `/ws/v1/node${path}?user=joe`]);
+    cluster.nodeQueries.length = 0;
+    await cluster.ask("GET", `${base}/apps/${APPLICATION_ID}`, { token: eve });
+    expect(asked()).toHaveLength(2);
+    cluster.nodeQueries.length = 0;
+    const list = await cluster.ask("GET", `${base}/containers?user=joe`, { token: eve });
+    expect(list.status).toBe(403);
+    cluster.state.letIn.clear();
+    await cluster.ask("GET", `${base}${path}`, { token: eve });
+    expect(asked()).toEqual([`/ws/v1/node${path}?user=eve`]);
   });
 });

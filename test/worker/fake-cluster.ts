@@ -12,6 +12,7 @@ import type {
   ContainerInfo,
   NodeInfo,
   ServiceEntry,
+  Submitter,
 } from "../../src/shared/protocol/application-client.ts";
 import type { ReadLogRequest } from "../../src/shared/protocol/container-management.ts";
 import type { NodeQuery } from "../../src/shared/protocol/node-query.ts";
@@ -47,7 +48,8 @@ const PACKAGES: Packages = {
 };
 const LOGS: Logs = {
   announce: async () => {},
-  isAnnounced: async () => true,
+  findAnnouncement: async () => ({ nodeId: NODE_ID, viewAcl: "" }),
+  isReadable: async () => false,
   putChunk: async () => {},
   containers: async () => [],
   files: async () => [],
@@ -95,8 +97,12 @@ export async function fakeCluster(options: FakeOptions = {}) {
     /** What every node answers to every question; null: the question. */
     nodeAnswer: null as Reply<string> | null,
     endedContainers: new Set<string>(),
+    /** Users whom every application's ACLs name. */
+    letIn: new Set<string>(),
   };
 
+  const isLetIn = (owner: string, { user, isAdmin }: Submitter) =>
+    isAdmin || user === owner || state.letIn.has(user);
   const called = (name: string) => {
     calls.push(name);
     if (state.resourceManagerFails) throw new Error("secret internal detail");
@@ -123,18 +129,25 @@ export async function fakeCluster(options: FakeOptions = {}) {
         called("moveApplication");
         return ok({ queue });
       },
-      async getActivities() {
+      async getActivities(viewer) {
         called("getActivities");
-        return [WAITING];
+        return isLetIn(WAITING.user, viewer) ? [WAITING] : [];
       },
-      async getApplications() {
+      async getApplications(viewer) {
         called("getApplications");
-        return applications;
+        return applications.filter(({ user }) => !viewer || isLetIn(user, viewer));
       },
-      async getApplicationReport(id) {
+      async getApplicationReport(id, who) {
         called("getApplicationReport");
         const found = applications.find(({ applicationId }) => applicationId === id);
-        return found ? ok(found) : fail("NOT_FOUND", `there is no application ${id}`);
+        if (found && isLetIn(found.user, who)) return ok(found);
+        const hint = "the missing right: VIEW_APP";
+        return fail("NOT_FOUND", `there is no application ${id}`, { hint });
+      },
+      async checkApplicationAccess(id, who) {
+        called("checkApplicationAccess");
+        const found = applications.find(({ applicationId }) => applicationId === id);
+        return found && isLetIn(found.user, who) ? { user: found.user } : null;
       },
       async getContainers(attemptId) {
         called("getContainers");
@@ -148,7 +161,7 @@ export async function fakeCluster(options: FakeOptions = {}) {
       async getContainerOwner(containerId) {
         called("getContainerOwner");
         if (!containerId.includes("_1503963985568_0002_")) return fail("NOT_FOUND", "unknown");
-        return ok({ user: "joe", nodeId: "worker9.example.com:8041" });
+        return ok({ user: "joe", nodeId: "worker9.example.com:8041", acls: {} });
       },
       async findLiveContainer(containerId) {
         called("findLiveContainer");
@@ -162,9 +175,10 @@ export async function fakeCluster(options: FakeOptions = {}) {
         called("getClusterInfo");
         return { ...INFO, claimed: state.claimed };
       },
-      async listServices() {
+      async listServices(viewer) {
         called("listServices");
-        return [...services.values()].map(entryOf);
+        const entries = [...services.values()].map(entryOf);
+        return entries.filter(({ user }) => !viewer || isLetIn(user, viewer));
       },
       async getVerificationKeys() {
         called("getVerificationKeys");

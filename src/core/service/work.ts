@@ -23,6 +23,7 @@ import type { ComponentDefinition } from "../../shared/service.ts";
 import { componentsOf } from "./component.ts";
 import { containerAllocated, containerCompleted } from "./instance.ts";
 import { allocationTagsOf } from "./placement-specification.ts";
+import { applicationAcls } from "./properties.ts";
 import { registryChanges } from "./records.ts";
 import type { InstanceRow, Service, ServiceRow } from "./state.ts";
 import { buildLaunchContext } from "./substitution.ts";
@@ -107,6 +108,7 @@ export function submissionContext(
     applicationType: "yarn-service",
     master,
     submissionId,
+    acls: applicationAcls(row.definition.configuration),
     largestRequests: components.map((component) => ({
       component: component.name,
       resource: component.resource,

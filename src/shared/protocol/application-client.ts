@@ -17,6 +17,12 @@ import type { VerificationKey } from "./resource-tracker.ts";
 
 export type YarnApplicationState = "ACCEPTED" | "RUNNING" | "FINISHED" | "FAILED" | "KILLED";
 
+/** YARN's ApplicationAccessType: reading an application and its logs, and changing or ending it. */
+export type ApplicationAccessType = "VIEW_APP" | "MODIFY_APP";
+
+/** The texts of Hadoop's ACLs (`users groups`, `*`); absent: nobody but those above the ACLs. */
+export type ApplicationAcls = Readonly<Partial<Record<ApplicationAccessType, string>>>;
+
 export type ApplicationSubmissionContext = {
   readonly name: string;
   readonly user: string;
@@ -30,6 +36,8 @@ export type ApplicationSubmissionContext = {
   readonly master: MasterName;
   /** Chosen by the submitter; submitting again with the same one returns the same application. */
   readonly submissionId: string;
+  /** Whom its user lets in. */
+  readonly acls: ApplicationAcls;
   /** Every size the application will ask for; refused at once when no node can ever hold one. */
   readonly largestRequests: readonly { readonly component: string; readonly resource: Resource }[];
 };
@@ -110,6 +118,13 @@ export type ContainerInfo = {
   readonly diagnostics: string;
 };
 
+export type ContainerOwner = {
+  readonly user: string;
+  /** Null when the container is forgotten. */
+  readonly nodeId: NodeId | null;
+  readonly acls: ApplicationAcls;
+};
+
 export type NodeInfo = {
   readonly nodeId: NodeId;
   readonly host: string;
@@ -184,22 +199,45 @@ export interface ApplicationClientProtocol {
     queue: string,
     by: Submitter,
   ): Promise<Reply<{ readonly queue: string }>>;
-  /** Of one application, or of all that run; the reasons are made up when somebody asks. */
-  getActivities(applicationId?: ApplicationId): Promise<readonly ApplicationActivity[]>;
-  getApplications(): Promise<readonly ApplicationReport[]>;
-  getApplicationReport(applicationId: ApplicationId): Promise<Reply<ApplicationReport>>;
+  /**
+   * Of one application, or of all that run, as far as `viewer` may see them; the reasons are made up
+   * when somebody asks.
+   */
+  getActivities(
+    viewer: Submitter,
+    applicationId?: ApplicationId,
+  ): Promise<readonly ApplicationActivity[]>;
+  /** All, or those that `viewer` may see. */
+  getApplications(viewer?: Submitter): Promise<readonly ApplicationReport[]>;
+  /**
+   * For who has the right to it. NOT_FOUND also when `who` may not see it; PERMISSION_DENIED when
+   * `who` may see it and no more.
+   */
+  getApplicationReport(
+    applicationId: ApplicationId,
+    who: Submitter,
+    right: ApplicationAccessType,
+  ): Promise<Reply<ApplicationReport>>;
+  /**
+   * Whose it is, when that is `who` or lets `who` in, else null: YARN's ApplicationACLsManager, which
+   * knows nothing of queues and their administrators.
+   */
+  checkApplicationAccess(
+    applicationId: ApplicationId,
+    who: Submitter,
+    right: ApplicationAccessType,
+  ): Promise<{ readonly user: string } | null>;
   /** Those of an attempt that are not forgotten. */
   getContainers(attemptId: ApplicationAttemptId): Promise<readonly ContainerInfo[]>;
   getContainer(containerId: ContainerId): Promise<Reply<ContainerInfo>>;
   /** Which application and user a container belongs (or, until forgotten, belonged) to. */
-  getContainerOwner(
-    containerId: ContainerId,
-  ): Promise<Reply<{ readonly user: string; readonly nodeId: NodeId | null }>>;
+  getContainerOwner(containerId: ContainerId): Promise<Reply<ContainerOwner>>;
   /** Null for a container that has ended, or never was. */
   findLiveContainer(containerId: ContainerId): Promise<{ readonly user: string } | null>;
   getClusterNodes(): Promise<readonly NodeInfo[]>;
   getClusterInfo(): Promise<ClusterInfo>;
-  listServices(): Promise<readonly ServiceEntry[]>;
+  /** All, or those that are `viewer`'s own or let `viewer` in. */
+  listServices(viewer?: Submitter): Promise<readonly ServiceEntry[]>;
 }
 
 /** Service masters tell the directory their state; the highest generation of a name wins. */

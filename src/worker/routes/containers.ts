@@ -19,7 +19,7 @@ import { appAttemptSchema, containerSchema, signalSchema } from "../openapi-sche
 import { problem, SUCCESS } from "../problem.ts";
 import type { AppEnv } from "../protocols.ts";
 import { applicationParameters } from "../query.ts";
-import { controlled, getVisibleApplication } from "./applications.ts";
+import { getApplication } from "./applications.ts";
 
 const TAG = "ResourceManager";
 const ATTEMPTS = "/ws/v1/cluster/apps/:application/appattempts";
@@ -51,7 +51,7 @@ export const containerEndpoints: readonly Endpoint[] = [
       },
     },
     handle: async (c, { parameters }) => {
-      const reply = await getVisibleApplication(c, parameters.application);
+      const reply = await getApplication(c, parameters.application, "VIEW_APP");
       if (!reply.ok) return problem(c, reply.error);
       return c.json({ appAttempts: { appAttempt: [attemptView(reply.value)] } });
     },
@@ -110,7 +110,7 @@ export const containerEndpoints: readonly Endpoint[] = [
       [SUCCESS.OK]: { description: "Its node has sent the signal", schema: signalSchema },
     },
     handle: async (c, { parameters: { container, command } }) => {
-      const allowed = await controlled(c, applicationOfContainer(container));
+      const allowed = await getApplication(c, applicationOfContainer(container), "MODIFY_APP");
       if (!allowed.ok) return problem(c, allowed.error);
       const reply = await c.var.protocols.resourceManager.getContainer(container);
       if (!reply.ok) return problem(c, reply.error);
@@ -130,7 +130,7 @@ async function getVisibleAttempt(
   c: Context<AppEnv>,
   { application, attempt }: { readonly application: string; readonly attempt: string },
 ): Promise<Reply<ApplicationReport>> {
-  const reply = await getVisibleApplication(c, application);
+  const reply = await getApplication(c, application, "VIEW_APP");
   if (!reply.ok || reply.value.attemptId === attempt) return reply;
   return fail("NOT_FOUND", `${application} has no attempt ${attempt}`, {
     hint: `it has ${reply.value.attemptId}`,
