@@ -4,6 +4,7 @@
  */
 import { applicationOfContainer, attemptOfContainer } from "../shared/ids.ts";
 import type { SignalContainerCommand } from "../shared/protocol/node-query.ts";
+import type { RestartingContainer } from "../shared/protocol/service.ts";
 import type { Http } from "./http.ts";
 
 /** Further fields are passed through as the cluster sent them. */
@@ -115,6 +116,12 @@ export function clusterClient(http: Http) {
       http.request<SentSignal>(
         "POST",
         `/ws/v1/cluster/containers/${encodeURIComponent(containerId)}/signal/${command}`,
+      ),
+    /** In place; accepted, not yet done. */
+    restart: (containerId: string) =>
+      http.request<RestartingContainer & { readonly containerId: string }>(
+        "POST",
+        `/ws/v1/cluster/containers/${encodeURIComponent(containerId)}/restart`,
       ),
   };
 }

@@ -198,3 +198,11 @@ export const containerSchema = z
 export const signalSchema = z
   .object({ containerId: z.string(), nodeId: z.string(), command: z.string() })
   .meta({ id: "SentSignal" });
+
+export const restartSchema = z
+  .object({
+    containerId: z.string(),
+    instance: z.string(),
+    launchVersion: count.describe("Of the launch context that will take the present one's place."),
+  })
+  .meta({ id: "RestartingContainer" });

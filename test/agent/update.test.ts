@@ -42,6 +42,18 @@ it("[NM8] an upgrade in place keeps the container, its directory and its ports",
   expect(existsSync(join(node.workDirectory(id), "old.conf"))).toBe(false);
 });
 
+it("[RG19] what takes the place of a process in place has the container's registry credential", async () => {
+  const registry = { path: "/users/alice/yarn-service/web/components/ctr-1", token: "ey.secret" };
+  const show = 'echo "$SELVEDGE_REGISTRY_PATH $SELVEDGE_REGISTRY_TOKEN"; exec sleep 60';
+  const id = await node.run(1, launchContext(show, { registry }));
+  const line = `${registry.path} ${registry.token}\n`;
+  await vi.waitFor(() => expect(node.stdout(id)).toBe(line));
+  await node.tracker.update(id, 1, { launch: launchContext(show, { version: 2 }) });
+  await vi.waitFor(() => expect(node.stdout(id)).toBe(line + line));
+  await node.tracker.update(id, 2, { launch: launchContext(show, { version: 3 }) });
+  await vi.waitFor(() => expect(node.stdout(id)).toBe(line + line + line));
+});
+
 it("[NM8] an upgrade is carried out once, however often it is said", async () => {
   const id = await running();
   await node.tracker.update(id, 1, { launch: version(2) });

@@ -70,6 +70,22 @@ describe("container list and status", () => {
   });
 });
 
+describe("container restart", () => {
+  it("[NM169] asks once, and says what is being done", async () => {
+    const body = { containerId: CONTAINER, instance: "hello-0", launchVersion: 2 };
+    const operation = `POST /ws/v1/cluster/containers/${CONTAINER}/restart`;
+    cluster.play(operation, { status: 202, body });
+    const { stdout, exitCode } = await desk.run(["container", "restart", CONTAINER]);
+    expect({ stdout, exitCode }).toEqual({
+      stdout: "hello-0 is being restarted in place\n",
+      exitCode: 0,
+    });
+    const refused = problem(409, "FAILED_PRECONDITION", "hello-0 is STOPPING");
+    cluster.play(operation, refused);
+    expect((await desk.run(["container", "restart", CONTAINER])).exitCode).toBe(49);
+  });
+});
+
 describe("container signal", () => {
   const operation = (command: string) =>
     `POST /ws/v1/cluster/containers/${CONTAINER}/signal/${command}`;

@@ -59,6 +59,31 @@ it("[NM162] a signalled container dumps, and then ends gracefully and is replace
   expect(containers.map((each) => each.containerId)).toContain(replacement);
 });
 
+it("[NM168] a container is restarted in place, in the same directory and with the same ports", async () => {
+  const launch_command =
+    `echo "run on \${PORT.http} after $(ls | grep -c left)"; touch left; ` + "exec sleep 1000";
+  await cluster.launch(sleepers("restarted", { launch_command }));
+  const containerId = idOf(await cluster.services.get("restarted"));
+  const first = await waitFor(() => readLog("restarted", containerId), { what: "the first line" });
+  const port = /run on (\d+) after 0/.exec(first)?.[1];
+  expect(port).toBeDefined();
+
+  const restarting = await cluster.cluster.restart(containerId);
+  expect(restarting).toMatchObject({ containerId, instance: "sleeper-0", launchVersion: 2 });
+  await waitFor(
+    async () => {
+      const events = await cluster.services.events("restarted");
+      return events.some(({ type }) => type === "INSTANCE_RESTARTED");
+    },
+    { what: "the restart" },
+  );
+  expect(await readLog("restarted", containerId)).toBe(
+    `run on ${port} after 0\nrun on ${port} after 1\n`,
+  );
+  const service = await cluster.services.get("restarted");
+  expect(containersOf(service)).toMatchObject([{ id: containerId, state: "READY" }]);
+});
+
 it("[NM166] a service lets its readers see its logs on the node, and its operators signal it", async () => {
   const clientOf = async (user: string, groups: readonly string[]) => {
     const { token } = await cluster.security.createToken({ user, role: "user", groups }, 600);

@@ -91,6 +91,9 @@ const WORKING: Record<string, { path: string; body?: unknown; headers?: Record<s
     "post /ws/v1/cluster/containers/:container/signal/:command": {
       path: `/ws/v1/cluster/containers/${CONTAINER_ID}/signal/GRACEFUL_SHUTDOWN`,
     },
+    "post /ws/v1/cluster/containers/:container/restart": {
+      path: `/ws/v1/cluster/containers/${CONTAINER_ID}/restart`,
+    },
     "get /ws/v1/cluster/scheduler/app-activities/:application": {
       path: "/ws/v1/cluster/scheduler/app-activities/application_1503963985568_0002",
     },
@@ -264,7 +267,10 @@ function ask(cluster: FakeCluster, operation: string, token: string | undefined)
 async function clusterOfJoe() {
   const cluster = await fakeCluster();
   cluster.state.nodeAnswer = ok(JSON.stringify({ json: {} }));
-  cluster.services.set("joe/web", serviceOf("joe", "web"));
+  // The second one is what the application runs.
+  for (const name of ["web", "hello-world"]) {
+    cluster.services.set(`joe/${name}`, serviceOf("joe", name));
+  }
   await cluster.ask("POST", "/ws/v1/registry-operations/mknode", {
     token: cluster.tokens.joe,
     body: { path: "/users/joe/a", createParents: true },

@@ -136,6 +136,30 @@ describe("a signal", () => {
   });
 });
 
+describe("a restart in place", () => {
+  const path = `/ws/v1/cluster/containers/${CONTAINER_ID}/restart`;
+  beforeEach(() => {
+    cluster.services.set("joe/hello-world", serviceOf("joe", "hello-world"));
+  });
+
+  it("[NM169] is asked of the service that runs the container", async () => {
+    const answer = await cluster.ask("POST", path, { token: joe });
+    expect(answer.status).toBe(202);
+    expect(answer.json).toEqual({
+      containerId: CONTAINER_ID,
+      instance: "hello-0",
+      launchVersion: 2,
+    });
+    expect((await cluster.ask("POST", path, { token: cluster.tokens.admin })).status).toBe(202);
+  });
+
+  it("[NM169] is for those who may change the application", async () => {
+    const refused = await cluster.ask("POST", path, { token: cluster.tokens.eve });
+    expect(refused.status).toBe(404);
+    expect(cluster.calls).not.toContain("restartContainer");
+  });
+});
+
 describe("an application that lets somebody in", () => {
   const LOG = `instance=hello-0&user=joe`;
   let eve: string;

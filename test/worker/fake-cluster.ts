@@ -357,6 +357,8 @@ function fakeMaster(
       withService("flex", () =>
         requests.map(({ component, count }) => ({ component, from: 1, to: Number(count) })),
       ),
+    restartContainer: () =>
+      withService("restartContainer", () => ({ instance: "hello-0", launchVersion: 2 })),
     setLifetime: (lifetime) => withService("setLifetime", change({ lifetime })),
     destroy: () =>
       withService("destroy", () => {

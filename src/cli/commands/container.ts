@@ -1,6 +1,6 @@
 /**
  * `selvedge container …`: the containers of an application as the ResourceManager knows them, and
- * signals to their processes. As `yarn container -list`, `-status` and `-signal`.
+ * signals to their processes and their restart. As `yarn container -list`, `-status` and `-signal`.
  */
 import type { Command } from "commander";
 import { type ClusterContainerView, clusterClient } from "../../client/cluster.ts";
@@ -26,9 +26,10 @@ const FIRST_ATTEMPT = 1;
 export function registerContainer(registrar: Registrar): void {
   const group = registrar.program
     .command("container")
-    .description("list the containers of an application, signal them");
+    .description("list the containers of an application, signal and restart them");
   registerReads(registrar, group);
   registerSignal(registrar, group);
+  registerRestart(registrar, group);
 }
 
 const clientOf = (session: Session) => clusterClient(session.http());
@@ -89,6 +90,21 @@ function registerSignal(registrar: Registrar, group: Command): void {
     }
     const sent = await clientOf(session).signal(containerId(text), command);
     session.output.result(sent, () => `${sent.nodeId} has sent ${command} to ${sent.containerId}`);
+  });
+}
+
+function registerRestart(registrar: Registrar, group: Command): void {
+  const restart = group
+    .command("restart")
+    .description(
+      "start a service's container anew in place: same container, node, directory and ports,\n" +
+        "with its dependencies' addresses of now. `selvedge service events` says how it went.",
+    )
+    .argument("<container>", "container id, as `selvedge container list` shows it");
+  registrar.action(restart, "other", async (session, [text = ""]) => {
+    const restarting = await clientOf(session).restart(containerId(text));
+    const { instance } = restarting;
+    session.output.result(restarting, () => `${instance} is being restarted in place`);
   });
 }
 

@@ -1,6 +1,6 @@
 /**
  * Containers in the ResourceManager's REST (facts/yarn-rm-nm-scheduler.md §1): an application's
- * attempt, its containers, and signals to their processes.
+ * attempt, its containers, signals to their processes, and their restart in place.
  */
 import type { Context } from "hono";
 import * as z from "zod";
@@ -15,7 +15,12 @@ import {
   type SignalContainerCommand,
 } from "../../shared/protocol/node-query.ts";
 import { type Endpoint, endpoint } from "../endpoint.ts";
-import { appAttemptSchema, containerSchema, signalSchema } from "../openapi-schemas.ts";
+import {
+  appAttemptSchema,
+  containerSchema,
+  restartSchema,
+  signalSchema,
+} from "../openapi-schemas.ts";
 import { problem, SUCCESS } from "../problem.ts";
 import type { AppEnv } from "../protocols.ts";
 import { applicationParameters } from "../query.ts";
@@ -123,7 +128,28 @@ export const containerEndpoints: readonly Endpoint[] = [
       return c.json({ containerId: container, nodeId, command });
     },
   }),
+  endpoint({
+    method: "post",
+    path: "/ws/v1/cluster/containers/:container/restart",
+    tag: TAG,
+    summary: "Restarts a container in place: same container, node, directory and ports",
+    parameters: z.object({ container: containerIdSchema }),
+    answers: {
+      [SUCCESS.ACCEPTED]: { description: "It will be restarted", schema: restartSchema },
+    },
+    handle: (c, { parameters: { container } }) => restart(c, container),
+  }),
 ];
+
+/** Started anew by the master that launched it, which knows how. */
+async function restart(c: Context<AppEnv>, containerId: string): Promise<Response> {
+  const allowed = await getApplication(c, applicationOfContainer(containerId), "MODIFY_APP");
+  if (!allowed.ok) return problem(c, allowed.error);
+  const { user, name } = allowed.value;
+  const reply = await c.var.protocols.serviceMaster(user, name).restartContainer(containerId);
+  if (!reply.ok) return problem(c, reply.error);
+  return c.json({ containerId, ...reply.value }, SUCCESS.ACCEPTED);
+}
 
 /** NOT_FOUND also for the attempt of another application. */
 async function getVisibleAttempt(
