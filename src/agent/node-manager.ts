@@ -9,7 +9,7 @@ import { fail, type Reply } from "../shared/errors.ts";
 import { type ApplicationId, applicationOfContainer, type ContainerId } from "../shared/ids.ts";
 import { LIMITS } from "../shared/limits.ts";
 import type { NodeFacts } from "../shared/node.ts";
-import type { NodeQuery, SignalContainerCommand } from "../shared/protocol/node-query.ts";
+import type { NodeQuery } from "../shared/protocol/node-query.ts";
 import {
   type AgentMessage,
   NODE_PROTOCOL_VERSION,
@@ -27,8 +27,8 @@ import {
   takeDesired,
   takeRegistered,
 } from "./container-manager.ts";
-import type { ContainerSignal } from "./container-runtime.ts";
 import type { ContainerServices } from "./container-services.ts";
+import { ContainerSignals } from "./container-signals.ts";
 import { messageOf } from "./log.ts";
 import { type ReadLogMessage, readLog } from "./log-reader.ts";
 import { LOG_RETENTION_MS, sweepLogs } from "./log-retention.ts";
@@ -42,11 +42,6 @@ const STATUSES_PER_MESSAGE_MAX = 64;
 const SHORT_DIAGNOSTICS_LENGTH = 300;
 /** Also `yarn.nodemanager.localizer.cache.cleanup.interval-ms`. */
 const SWEEP_INTERVAL_MS = 600_000;
-const SIGNALS = {
-  OUTPUT_THREAD_DUMP: "SIGQUIT",
-  GRACEFUL_SHUTDOWN: "SIGTERM",
-  FORCEFUL_SHUTDOWN: "SIGKILL",
-} as const satisfies Record<SignalContainerCommand, ContainerSignal>;
 
 export type NodeManagerOptions = {
   readonly facts: NodeFacts;
@@ -67,6 +62,7 @@ export class NodeManager {
   readonly #options: NodeManagerOptions;
   readonly #services: ContainerServices;
   readonly #containers = new Map<ContainerId, ManagedContainer>();
+  readonly #signals: ContainerSignals;
   readonly #dirty = new Set<ManagedContainer>();
   readonly #closed = new AbortController();
   /** Launches, stops and the like under way. */
@@ -93,6 +89,7 @@ export class NodeManager {
         options.send({ type: "applications-finished", applicationIds: [applicationId] }),
     });
     this.#services = { ...services, applications };
+    this.#signals = new ContainerSignals((id) => this.#containers.get(id), services.nowMs);
   }
 
   /**
@@ -309,23 +306,17 @@ export class NodeManager {
   }
 
   async #answer(requestId: string, query: NodeQuery): Promise<void> {
-    this.#options.send(nodeAnswer(requestId, await this.#replyTo(query)));
+    this.#options.send(nodeAnswer(requestId, await this.#replyTo(requestId, query)));
   }
 
-  async #replyTo(query: NodeQuery): Promise<Reply<unknown>> {
+  async #replyTo(requestId: string, query: NodeQuery): Promise<Reply<unknown>> {
     try {
-      if (query.type === "signal") return this.#signal(query.containerId, query.command);
+      if (query.type === "signal") return this.#signals.send(requestId, query);
       const reply = await this.#options.onQuery?.(query);
       return reply ?? fail("FAILED_PRECONDITION", `node ${this.#services.nodeId} cannot tell`);
     } catch (error) {
       return fail("INTERNAL", messageOf(error));
     }
-  }
-
-  #signal(containerId: ContainerId, command: SignalContainerCommand): Reply<unknown> {
-    const container = this.#containers.get(containerId);
-    if (!container) return fail("NOT_FOUND", `${containerId} is not on this node`);
-    return container.signal(SIGNALS[command]);
   }
 
   async #removeGroup(containerId: ContainerId): Promise<void> {

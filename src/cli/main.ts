@@ -5,6 +5,7 @@
 import { Command, CommanderError, Option } from "commander";
 import { VERSION } from "../shared/version.ts";
 import { registerCluster } from "./commands/cluster.ts";
+import { registerContainer } from "./commands/container.ts";
 import { registerContext } from "./commands/context.ts";
 import { registerDns } from "./commands/dns.ts";
 import { registerLogin } from "./commands/login.ts";
@@ -50,6 +51,7 @@ export async function main(
   };
   registerService(registrar);
   registerAllLogs(registrar);
+  registerContainer(registrar);
   registerPackage(registrar);
   registerNode(registrar, programs.startNodeManager);
   registerQueue(registrar);

@@ -8,21 +8,19 @@
  * node goes on after a crash. The kind of content comes first, so that one lifecycle rule for
  * `logs/` decides how long logs are kept.
  */
+import { isListed, parseAccessControlList } from "../core/access-control-list.ts";
 import type {
   AggregatedContainer,
   AggregatedFile,
   AnnounceLogs,
   LogChunkPlace,
   LogPart,
+  LogsAnnouncement,
 } from "../shared/aggregated-logs.ts";
 import { fail, ok, type Reply } from "../shared/errors.ts";
-import {
-  type ApplicationId,
-  applicationOfContainer,
-  type ContainerId,
-  type NodeId,
-} from "../shared/ids.ts";
+import { type ApplicationId, applicationOfContainer, type ContainerId } from "../shared/ids.ts";
 import { LIMITS } from "../shared/limits.ts";
+import type { Submitter } from "../shared/protocol/application-client.ts";
 import type { ReadLogResponse } from "../shared/protocol/container-management.ts";
 import { wholeCharacters } from "../shared/utf8.ts";
 
@@ -46,18 +44,30 @@ export class LogStore {
     this.#root = `logs/${cluster}`;
   }
 
-  /** Notes that the container's logs come from `nodeId`. The caller knows that it runs, or ran, there. */
-  async announce(containerId: ContainerId, nodeId: NodeId, said: AnnounceLogs): Promise<void> {
-    const { user, instance, complete } = said;
+  /**
+   * Notes where the container's logs come from, and who may read them beside its user. The caller
+   * knows that it runs, or ran, there.
+   */
+  async announce(
+    containerId: ContainerId,
+    { nodeId, viewAcl }: LogsAnnouncement,
+    { user, instance, complete }: AnnounceLogs,
+  ): Promise<void> {
     await this.#bucket.put(this.#containerKey(user, containerId), "", {
-      customMetadata: { nodeId, instance, complete: String(complete) },
+      customMetadata: { nodeId, viewAcl, instance, complete: String(complete) },
     });
   }
 
-  /** Whether the container's logs were announced by that node. */
-  async isAnnounced(user: string, containerId: ContainerId, nodeId: NodeId): Promise<boolean> {
+  /** What was noted of the container's logs; null before that. */
+  async findAnnouncement(user: string, containerId: ContainerId): Promise<LogsAnnouncement | null> {
     const object = await this.#bucket.head(this.#containerKey(user, containerId));
-    return object?.customMetadata?.["nodeId"] === nodeId;
+    return object && announcementOf(object);
+  }
+
+  /** Whether the ACL that the container ran with lets `reader` in. */
+  async isReadable(user: string, containerId: ContainerId, reader: Submitter): Promise<boolean> {
+    const announcement = await this.findAnnouncement(user, containerId);
+    return announcement !== null && letsIn(announcement, reader);
   }
 
   /** Stores a chunk; one that begins at the same place is replaced, and never by a shorter one. */
@@ -70,14 +80,16 @@ export class LogStore {
     await this.#bucket.put(key, packed, { customMetadata });
   }
 
-  /** Containers of an application that have aggregated logs. */
+  /** Containers of an application that have aggregated logs; all, or those whose ACL lets `reader` in. */
   async containers(
     user: string,
     applicationId: ApplicationId,
+    reader?: Submitter,
   ): Promise<readonly AggregatedContainer[]> {
     const prefix = `${this.#applicationPrefix(user, applicationId)}containers/`;
     const objects = await this.#all({ prefix });
-    return objects.map(({ key, uploaded, customMetadata = {} }) => ({
+    const readable = objects.filter((each) => !reader || letsIn(announcementOf(each), reader));
+    return readable.map(({ key, uploaded, customMetadata = {} }) => ({
       containerId: key.slice(prefix.length),
       instance: customMetadata["instance"] ?? "",
       nodeId: customMetadata["nodeId"] ?? "",
@@ -224,6 +236,15 @@ export class LogStore {
   #filePrefix(user: string, containerId: ContainerId, file: string): string {
     return `${this.#chunksPrefix(user, containerId)}${file}/`;
   }
+}
+
+function announcementOf({ customMetadata = {} }: R2Object): LogsAnnouncement {
+  return { nodeId: customMetadata["nodeId"] ?? "", viewAcl: customMetadata["viewAcl"] ?? "" };
+}
+
+function letsIn({ viewAcl }: LogsAnnouncement, reader: Submitter): boolean {
+  const acl = parseAccessControlList(viewAcl);
+  return "value" in acl && isListed(acl.value, reader);
 }
 
 function offsetKey(offset: number): string {

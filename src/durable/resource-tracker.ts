@@ -30,7 +30,12 @@ import type {
   StartContainerRequest,
   UpdateContainerRequest,
 } from "../shared/protocol/container-management.ts";
-import type { NodeAnswer, NodeQueries, NodeQuery } from "../shared/protocol/node-query.ts";
+import {
+  NODE_DID_NOT_ANSWER,
+  type NodeAnswer,
+  type NodeQueries,
+  type NodeQuery,
+} from "../shared/protocol/node-query.ts";
 import {
   type AgentMessage,
   agentMessageSchema,
@@ -326,7 +331,9 @@ export class ResourceTracker
     const answer = await promise;
     clearTimeout(timer);
     this.#requests.delete(requestId);
-    return answer ? ok(answer) : fail("UNAVAILABLE", `node ${nodeId} did not answer in time`);
+    if (answer) return ok(answer);
+    const message = `node ${nodeId} did not answer in time`;
+    return fail("UNAVAILABLE", message, { reason: NODE_DID_NOT_ANSWER });
   }
 
   // --- what is to be said to others ------------------------------------------------------------

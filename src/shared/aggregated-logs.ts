@@ -4,7 +4,7 @@
  * the node is gone. A chunk is named by the offset where it begins: sent twice, it is there once.
  */
 import * as z from "zod";
-import { type ContainerId, isContainerId } from "./ids.ts";
+import { type ContainerId, isContainerId, type NodeId } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import { userNameSchema } from "./names.ts";
 
@@ -53,6 +53,14 @@ export const announceLogsSchema = z.strictObject({
   complete: z.boolean(),
 });
 export type AnnounceLogs = z.output<typeof announceLogsSchema>;
+
+/** What the cluster itself notes with it. */
+export type LogsAnnouncement = {
+  /** The node that writes them. */
+  readonly nodeId: NodeId;
+  /** ACL of those who may read them beside the user, as its application had it; empty: nobody. */
+  readonly viewAcl: string;
+};
 
 export const aggregatedFileSchema = z.object({
   name: z.string(),

@@ -32,6 +32,8 @@ export const LIMITS = {
   serviceDefinitionLengthMax: 600_000,
   /** Groups of one user: they stand in every token, which is sent with every request. */
   groupsPerUserMax: 64,
+  /** One ACL of an application; larger circles are groups. It is stored with each container's logs. */
+  applicationAclLengthMax: 1_024,
   /** What every proxy and client passes on unharmed. */
   urlLengthMax: 2_048,
   /** Named dynamic ports of one container. */

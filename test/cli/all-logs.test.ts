@@ -43,6 +43,20 @@ it("[NM73] an application that is over is read from the store, in the order of t
   expect(ran.stderr).toContain(`hello-0: the end of ${OLD} is not stored`);
 });
 
+it("[NM167] another user's application is read by whom it lets in, when it is over", async () => {
+  const refused = problem(403, "PERMISSION_DENIED", "user eve may not act for user joe");
+  cluster.play("GET /app/v1/services?user=joe", refused);
+  const ofJoe = `GET /ws/v1/logs/${APPLICATION}?user=joe`;
+  cluster.play(ofJoe, { body: { containers: [kept(OLD, "hello-0", 1)] } });
+  cluster.play(`${target(OLD)}&user=joe`, log("for eve\n"));
+  const ran = await desk.run(["--user", "joe", "logs", APPLICATION, "-i", "hello-0"]);
+  expect(ran.stdout).toBe("for eve\n");
+  cluster.play(ofJoe, refused);
+  const hidden = await desk.run(["--user", "joe", "logs", APPLICATION]);
+  expect(hidden.exitCode).toBe(41);
+  expect(hidden.stderr).toContain("may not act for user joe");
+});
+
 it("[NM73] components, instances and patterns choose among its lines", async () => {
   playApplication();
   expect((await logs(APPLICATION, "-c", "hello")).stdout).toBe("hello-0 | second\n");

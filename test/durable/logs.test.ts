@@ -58,8 +58,8 @@ const read = (offset: number, length = 1_000, token?: string) =>
     token === undefined ? {} : { token },
   );
 
-async function tokenOf(user: string): Promise<string> {
-  const options = { method: "POST", body: { user, role: "user" } };
+async function tokenOf(user: string, groups: readonly string[] = []): Promise<string> {
+  const options = { method: "POST", body: { user, role: "user", groups } };
   return (await cluster.call<{ token: string }>("/ws/v1/security/tokens", options)).token;
 }
 
@@ -223,5 +223,71 @@ describe("a user", () => {
       return response.ok && ((await response.json()) as { data: string });
     });
     expect(log.data).toBe("kept\n");
+  });
+});
+
+describe("a service that lets somebody see it", () => {
+  beforeEach(async () => {
+    const [agent] = cluster.agents;
+    await cluster.destroy();
+    await cluster.until("the end of the first service", () => agent?.running().length === 0);
+    const properties = { "yarn.service.acl.view-app": "joe ops" };
+    await cluster.launch({}, { configuration: { properties } });
+    await cluster.serviceIs("STABLE");
+    const { components, id } = await cluster.view();
+    containerId = components[0]?.containers[0]?.id ?? "";
+    applicationId = id ?? "";
+    await announce();
+    await put(0, "for ops\n");
+  });
+
+  const statusOf = async (path: string, token: string) =>
+    (await cluster.fetch(path, { token })).status;
+
+  it("[NM167] shows itself and its aggregated logs to the users and groups of its ACL", async () => {
+    const joe = await tokenOf("joe");
+    const operator = await tokenOf("zoe", ["ops"]);
+    const stranger = await tokenOf("eve", ["dev"]);
+    const paths = [
+      `/ws/v1/logs/${applicationId}?user=ann`,
+      `/ws/v1/logs/${containerId}/files?user=ann`,
+      `/ws/v1/logs/${containerId}/files/stdout?user=ann`,
+      `/app/v1/services/${cluster.service}?user=ann`,
+      `/app/v1/services/${cluster.service}/events?user=ann`,
+      "/app/v1/services?user=ann",
+    ];
+    for (const path of paths) {
+      expect(await statusOf(path, joe), path).toBe(200);
+      expect(await statusOf(path, operator), path).toBe(200);
+      expect(await statusOf(path, stranger), path).toBe(403);
+    }
+    const app = `/ws/v1/cluster/apps/${applicationId}`;
+    expect(await statusOf(app, joe)).toBe(200);
+    expect(await statusOf(app, stranger)).toBe(404);
+    const kill = { method: "PUT", body: { state: "KILLED" }, token: joe };
+    expect((await cluster.fetch(`${app}/state`, kill)).status).toBe(403);
+  });
+
+  it("[NM167] goes on to show its logs when the cluster has forgotten its containers", async () => {
+    await cluster.destroy();
+    await cluster.until("the container to be forgotten", async () => {
+      const [status] = await cluster.nodeList();
+      return status?.numContainers === 0;
+    });
+    expect((await announce(node, "ann", true)).status).toBe(204);
+    const path = `/ws/v1/logs/${containerId}/files/stdout?user=ann`;
+    expect(await statusOf(path, await tokenOf("joe"))).toBe(200);
+    expect(await statusOf(path, await tokenOf("eve"))).toBe(403);
+  });
+
+  it("[NM167] lets nobody in because a node says so", async () => {
+    const said = await cluster.fetch(`/ws/v1/node/logs/${containerId}`, {
+      method: "PUT",
+      token: node,
+      body: { user: "ann", instance: "hello-0", complete: false, viewAcl: "*" },
+    });
+    expect(said.status).toBe(400);
+    const path = `/ws/v1/logs/${containerId}/files/stdout?user=ann`;
+    expect(await statusOf(path, await tokenOf("eve"))).toBe(403);
   });
 });

@@ -7,7 +7,7 @@
 import { logsClient } from "../../client/logs.ts";
 import { ProblemError } from "../../client/problem-error.ts";
 import { securityClient } from "../../client/security.ts";
-import { servicesClient } from "../../client/services.ts";
+import { type ServiceSummary, servicesClient } from "../../client/services.ts";
 import type { AggregatedContainer } from "../../shared/aggregated-logs.ts";
 import { isApplicationId } from "../../shared/ids.ts";
 import type { ServiceView } from "../../shared/service.ts";
@@ -58,12 +58,22 @@ export function registerAllLogs(registrar: Registrar): void {
 /** The service that runs as the application now, or has the name; null for one that is over. */
 async function findService(session: Session, target: string): Promise<ServiceView | null> {
   if (!isApplicationId(target)) return viewOf(session, target);
-  const services = await servicesClient(session.http(), session.connection().user).list();
-  const found = services.find(({ id }) => id === target);
+  const found = (await visibleServices(session)).find(({ id }) => id === target);
   if (found === undefined) return null;
   const user = session.connection().user ?? (await securityClient(session.http()).whoami()).user;
   if (found.user === user) return viewOf(session, found.name);
   throw usageError(`${target} is ${found.name} of ${found.user}`, `say so: --user ${found.user}`);
+}
+
+/** None of another user who lets the caller read the logs of what is over alone. */
+async function visibleServices(session: Session): Promise<readonly ServiceSummary[]> {
+  try {
+    return await servicesClient(session.http(), session.connection().user).list();
+  } catch (error) {
+    const isRefused = error instanceof ProblemError && error.failure.code === "PERMISSION_DENIED";
+    if (isRefused) return [];
+    throw error;
+  }
 }
 
 /** In the order in which they were last heard of. A cluster without a store has none. */

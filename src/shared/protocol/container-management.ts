@@ -30,6 +30,12 @@ export type UpdateContainerRequest = {
   readonly reInitialization?: ReInitialization;
 };
 
+/** `revision` as the container's statuses will name it; null: it is over, or not the master's. */
+export type UpdatedContainer = {
+  readonly containerId: ContainerId;
+  readonly revision: number | null;
+};
+
 /** Who is to hear of the containers' statuses: an edge master's Durable Object name. */
 export type MasterName = string;
 
@@ -42,12 +48,12 @@ export interface ContainerManagementProtocol {
 
   /**
    * Durable once answered; the containers' statuses say with their `revision` and `launchVersion`
-   * when and how it was carried out. The value: those that are over, or not the master's.
+   * when and how it was carried out.
    */
   updateContainers(
     master: MasterName,
     requests: readonly UpdateContainerRequest[],
-  ): Promise<Reply<readonly ContainerId[]>>;
+  ): Promise<Reply<readonly UpdatedContainer[]>>;
 }
 
 /**

@@ -1,7 +1,7 @@
 /**
  * Aggregated logs. A node announces a container while the ResourceManager knows that it is there,
- * and then writes its logs and no others. Reading is for the user who ran the application, and for
- * administrators.
+ * and then writes its logs and no others. Reading is for the user who ran the application, for
+ * administrators, and for whom the ACL lets in that the application had.
  */
 import type { Context } from "hono";
 import * as z from "zod";
@@ -10,6 +10,7 @@ import {
   aggregatedFileSchema,
   announceLogsSchema,
   containerIdSchema,
+  type LogsAnnouncement,
   logFileNameSchema,
   NO_LOG_STORE,
 } from "../../shared/aggregated-logs.ts";
@@ -17,7 +18,7 @@ import { fail, ok, type Reply } from "../../shared/errors.ts";
 import { type ContainerId, isApplicationId } from "../../shared/ids.ts";
 import { LIMITS } from "../../shared/limits.ts";
 import { userNameSchema } from "../../shared/names.ts";
-import { actAs, nodeOf } from "../auth.ts";
+import { actAs, nodeOf, submitterOf } from "../auth.ts";
 import { type Endpoint, endpoint, jsonBody } from "../endpoint.ts";
 import { logSchema } from "../openapi-schemas.ts";
 import { problem, SUCCESS } from "../problem.ts";
@@ -51,11 +52,9 @@ export const logEndpoints: readonly Endpoint[] = [
     handle: async (c, { parameters: { container }, body }) => {
       const store = logsOf(c);
       if (!store.ok) return problem(c, store.error);
-      const { nodeId } = nodeOf(c);
-      const isKnown = await store.value.isAnnounced(body.user, container, nodeId);
-      const right = isKnown ? ok() : await checkOwner(c, container, body.user);
-      if (!right.ok) return problem(c, right.error);
-      await store.value.announce(container, nodeId, body);
+      const announcement = await announcementOf(c, store.value, container, body.user);
+      if (!announcement.ok) return problem(c, announcement.error);
+      await store.value.announce(container, announcement.value, body);
       return c.body(null, SUCCESS.NO_CONTENT);
     },
   }),
@@ -128,13 +127,17 @@ export const logEndpoints: readonly Endpoint[] = [
         schema: z.object({ containers: z.array(aggregatedContainerSchema) }),
       },
     },
-    handle: async (c, { parameters, query }) => {
-      const user = actAs(c, query.user);
-      if (!user.ok) return problem(c, user.error);
+    handle: async (c, { parameters: { application }, query }) => {
       const store = logsOf(c);
       if (!store.ok) return problem(c, store.error);
-      const containers = await store.value.containers(user.value, parameters.application);
-      return c.json({ containers: [...containers] });
+      const user = actAs(c, query.user);
+      if (user.ok) {
+        const all = await store.value.containers(user.value, application);
+        return c.json({ containers: [...all] });
+      }
+      const owner = query.user ?? "";
+      const readable = await store.value.containers(owner, application, submitterOf(c));
+      return readable.length > 0 ? c.json({ containers: [...readable] }) : problem(c, user.error);
     },
   }),
   endpoint({
@@ -151,10 +154,10 @@ export const logEndpoints: readonly Endpoint[] = [
       },
     },
     handle: async (c, { parameters: { container }, query }) => {
-      const user = actAs(c, query.user);
-      if (!user.ok) return problem(c, user.error);
       const store = logsOf(c);
       if (!store.ok) return problem(c, store.error);
+      const user = await checkReader(c, store.value, query.user, container);
+      if (!user.ok) return problem(c, user.error);
       return c.json({ files: [...(await store.value.files(user.value, container))] });
     },
   }),
@@ -172,10 +175,10 @@ export const logEndpoints: readonly Endpoint[] = [
     }),
     answers: { [SUCCESS.OK]: { description: "The bytes read, as text", schema: logSchema } },
     handle: async (c, { parameters: { container, file }, query }) => {
-      const user = actAs(c, query.user);
-      if (!user.ok) return problem(c, user.error);
       const store = logsOf(c);
       if (!store.ok) return problem(c, store.error);
+      const user = await checkReader(c, store.value, query.user, container);
+      if (!user.ok) return problem(c, user.error);
       const { offset: from, length, since: sinceMs } = query;
       const part = { file, offset: from, length, sinceMs };
       const reply = await store.value.read(user.value, container, part);
@@ -202,22 +205,45 @@ async function ownLogsOf(
   const store = logsOf(c);
   if (!store.ok) return store;
   const { nodeId } = nodeOf(c);
-  if (await store.value.isAnnounced(user, containerId, nodeId)) return store;
+  const announcement = await store.value.findAnnouncement(user, containerId);
+  if (announcement?.nodeId === nodeId) return store;
   return fail("PERMISSION_DENIED", `node ${nodeId} has not announced the logs of ${containerId}`, {
     hint: `announce them while it runs: PUT /ws/v1/node/logs/${containerId}`,
   });
 }
 
-/** Only the node where a container runs may write its logs, and only for the user who runs it. */
-async function checkOwner(
+/**
+ * Only the node where a container runs may write its logs, and only for the user who runs it. Who
+ * may read them is what the ResourceManager says when it is asked for the first time, for later it
+ * may have forgotten.
+ */
+async function announcementOf(
   c: Context<AppEnv>,
+  store: Logs,
   containerId: ContainerId,
   user: string,
-): Promise<Reply<undefined>> {
+): Promise<Reply<LogsAnnouncement>> {
   const { nodeId } = nodeOf(c);
+  const before = await store.findAnnouncement(user, containerId);
+  if (before?.nodeId === nodeId) return ok(before);
   const owner = await c.var.protocols.resourceManager.getContainerOwner(containerId);
-  if (owner.ok && owner.value.nodeId === nodeId && owner.value.user === user) return ok();
+  if (owner.ok && owner.value.nodeId === nodeId && owner.value.user === user) {
+    return ok({ nodeId, viewAcl: owner.value.acls.VIEW_APP ?? "" });
+  }
   return fail("PERMISSION_DENIED", `${containerId} does not run on node ${nodeId} for ${user}`, {
     hint: "the missing right: the ResourceManager allocated it elsewhere, or has forgotten it",
   });
+}
+
+/** Whose log is read: the caller's own, for administrators anybody's, or of who lets the caller in. */
+async function checkReader(
+  c: Context<AppEnv>,
+  store: Logs,
+  requested: string | undefined,
+  containerId: ContainerId,
+): Promise<Reply<string>> {
+  const user = actAs(c, requested);
+  if (user.ok || requested === undefined) return user;
+  const isReadable = await store.isReadable(requested, containerId, submitterOf(c));
+  return isReadable ? ok(requested) : user;
 }

@@ -115,7 +115,8 @@ export const serviceEndpoints: readonly Endpoint[] = [
     method: "get",
     path: "/app/v1/services",
     tag: TAG,
-    summary: "The caller's services; an administrator sees everybody's, or those of ?user=",
+    summary:
+      "The caller's services; of ?user= those that let the caller in; an administrator's are all",
     query: listQuery,
     answers: {
       [SUCCESS.OK]: {
@@ -125,9 +126,10 @@ export const serviceEndpoints: readonly Endpoint[] = [
     },
     handle: async (c, { query }) => {
       const user = listedUser(c, query.user);
-      if (!user.ok) return problem(c, user.error);
-      const entries = await c.var.protocols.resourceManager.listServices();
-      return c.json(entries.filter((entry) => isListed(entry, user.value, query)).map(summaryOf));
+      const wanted = user.ok ? user.value : (query.user ?? null);
+      const entries = await c.var.protocols.resourceManager.listServices(submitterOf(c));
+      const listed = entries.filter((entry) => isListed(entry, wanted, query));
+      return user.ok || listed.length > 0 ? c.json(listed.map(summaryOf)) : problem(c, user.error);
     },
   }),
   endpoint({
@@ -139,7 +141,7 @@ export const serviceEndpoints: readonly Endpoint[] = [
     query: forUser,
     answers: { [SUCCESS.OK]: { description: "The service", schema: serviceSchema } },
     handle: async (c, { parameters, query }) => {
-      const master = masterOf(c, query.user, parameters.service);
+      const master = await visibleMaster(c, query.user, parameters.service);
       if (!master.ok) return problem(c, master.error);
       const reply = await master.value.get();
       return reply.ok ? c.json(reply.value) : problem(c, reply.error);
@@ -216,7 +218,7 @@ export const serviceEndpoints: readonly Endpoint[] = [
     query: forUser,
     answers: { [SUCCESS.OK]: { description: "The timeline", schema: z.array(serviceEventSchema) } },
     handle: async (c, { parameters, query }) => {
-      const master = masterOf(c, query.user, parameters.service);
+      const master = await visibleMaster(c, query.user, parameters.service);
       if (!master.ok) return problem(c, master.error);
       const reply = await master.value.events();
       return reply.ok ? c.json(reply.value) : problem(c, reply.error);
@@ -231,7 +233,7 @@ export const serviceEndpoints: readonly Endpoint[] = [
     query: logQuery,
     answers: { [SUCCESS.OK]: { description: "The bytes read, as text", schema: logSchema } },
     handle: async (c, { parameters, query }) => {
-      const master = masterOf(c, query.user, parameters.service);
+      const master = await visibleMaster(c, query.user, parameters.service);
       if (!master.ok) return problem(c, master.error);
       const view = await master.value.get();
       if (!view.ok) return problem(c, view.error);
@@ -308,6 +310,26 @@ function masterOf(
 ): Reply<ServiceProtocol> {
   const user = actAs(c, requestedUser);
   return user.ok ? ok(c.var.protocols.serviceMaster(user.value, service)) : user;
+}
+
+/**
+ * The master of a service that the caller may look at: its own, for an administrator any, and that
+ * of another user who lets the caller in (VIEW_APP). Others do not learn whether it is there.
+ */
+async function visibleMaster(
+  c: Context<AppEnv>,
+  requestedUser: string | undefined,
+  service: string,
+): Promise<Reply<ServiceProtocol>> {
+  const own = masterOf(c, requestedUser, service);
+  if (own.ok || requestedUser === undefined) return own;
+  const { resourceManager, serviceMaster } = c.var.protocols;
+  const master = serviceMaster(requestedUser, service);
+  const view = await master.get();
+  const id = view.ok ? view.value.id : null;
+  if (id === null) return own;
+  const owner = await resourceManager.checkApplicationAccess(id, submitterOf(c), "VIEW_APP");
+  return owner?.user === requestedUser ? ok(master) : own;
 }
 
 /** Whose services are listed; null: everybody's. */
