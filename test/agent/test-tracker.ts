@@ -6,6 +6,7 @@ import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { type WebSocket, WebSocketServer } from "ws";
+import { NO_LOG_STORE } from "../../src/shared/aggregated-logs.ts";
 import type { ContainerLaunchContext, ContainerStatus } from "../../src/shared/container.ts";
 import type { ContainerId } from "../../src/shared/ids.ts";
 import type { NodeAnswer, NodeQuery } from "../../src/shared/protocol/node-query.ts";
@@ -21,7 +22,6 @@ import {
 
 export const CREDENTIAL = "node-credential";
 export const JOIN_TOKEN = "join-token";
-const PATIENCE_MS = 8_000;
 
 export type Claims = {
   readonly containerId: string;
@@ -93,6 +93,10 @@ export class TestTracker {
   isSocketRefused = false;
   isPingAnswered = true;
   pingIntervalMs = 1_000;
+  /** How long a condition is waited for. */
+  patienceMs = 8_000;
+  /** Called with every status as it is heard. */
+  onStatus: (status: ContainerStatus) => void = () => undefined;
   readonly #server: Server;
   readonly #sockets = new Set<WebSocket>();
   readonly #waiting = new Set<() => void>();
@@ -165,9 +169,9 @@ export class TestTracker {
     return this.until("an answer", () => this.answers.find((each) => each.requestId === requestId));
   }
 
-  acknowledge(containerId: ContainerId): void {
-    this.desired.delete(containerId);
-    this.send({ type: "acknowledge", containerIds: [containerId] });
+  acknowledge(...containerIds: ContainerId[]): void {
+    for (const containerId of containerIds) this.desired.delete(containerId);
+    this.send({ type: "acknowledge", containerIds });
   }
 
   send(message: TrackerMessage): void {
@@ -192,7 +196,7 @@ export class TestTracker {
     const timer = setTimeout(() => {
       const heard = JSON.stringify([...this.statuses.values()]);
       reject(new Error(`waited in vain for ${what}; statuses: ${heard}`));
-    }, PATIENCE_MS);
+    }, this.patienceMs);
     this.#waiting.add(look);
     look();
     try {
@@ -247,6 +251,7 @@ export class TestTracker {
       for (const status of message.containers) {
         this.statuses.set(status.containerId, status);
         this.history.push(status);
+        this.onStatus(status);
       }
     }
     if (message.type !== "register") return [];
@@ -280,6 +285,9 @@ export class TestTracker {
       }
       this.#look();
       return [200, { messages: [this.registered()] }];
+    }
+    if (request.url?.startsWith("/ws/v1/node/logs/") && isFrom(CREDENTIAL)) {
+      return [404, { detail: "this cluster keeps no logs", reason: NO_LOG_STORE }];
     }
     return [401, { title: "Unauthorized", detail: "no such token" }];
   }
