@@ -11,7 +11,7 @@ import type { ContainerLaunchContext } from "../src/shared/container.ts";
 import { formatAttemptId, formatContainerId } from "../src/shared/ids.ts";
 import type { DesiredContainer } from "../src/shared/protocol/resource-tracker.ts";
 import { CREDENTIAL, TestTracker } from "../test/agent/test-tracker.ts";
-import { childrenCpuSecondsOf, cpuSecondsOf, rssMbOf } from "./process-usage.ts";
+import { cpuSecondsOf, descendantsCpuSecondsOf, rssMbOf } from "./process-usage.ts";
 
 const AGENT = fileURLToPath(new URL("../test/agent/agent-process.ts", import.meta.url));
 const ATTEMPT = formatAttemptId("application_1700000000000_0001", 1);
@@ -23,7 +23,7 @@ const PATIENCE_MS = 120_000;
 export type AgentCpu = {
   /** Of the agent's own process, all threads. */
   readonly agentSeconds: number;
-  /** Of all that it has started and that has ended: the shells, and what the containers ran. */
+  /** Of all that it has started: shells, and what the containers ran. */
   readonly childrenSeconds: number;
 };
 
@@ -98,7 +98,7 @@ export class BenchNode {
   cpu(): AgentCpu {
     return {
       agentSeconds: cpuSecondsOf(this.pid),
-      childrenSeconds: childrenCpuSecondsOf(this.pid),
+      childrenSeconds: descendantsCpuSecondsOf(this.pid),
     };
   }
 

@@ -17,6 +17,20 @@ export function childrenCpuSecondsOf(pid: number): number {
   return (user + system) / TICKS_PER_SECOND;
 }
 
+/** CPU time of all that it has started, whether it has ended or not. */
+export function descendantsCpuSecondsOf(pid: number): number {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8");
+  let seconds = childrenCpuSecondsOf(pid);
+  for (const child of children.split(" ").filter(Boolean)) {
+    try {
+      seconds += cpuSecondsOf(Number(child)) + descendantsCpuSecondsOf(Number(child));
+    } catch {
+      // It has ended in between.
+    }
+  }
+  return seconds;
+}
+
 /** utime, stime, cutime, cstime of /proc/PID/stat. */
 function cpuTicksOf(pid: number): number[] {
   const text = readFileSync(`/proc/${pid}/stat`, "utf8");

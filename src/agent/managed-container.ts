@@ -199,7 +199,7 @@ export class ManagedContainer {
   /** Removes the last memory of it. */
   async erase(): Promise<void> {
     const { executor, services } = this.#state;
-    await executor.forget(this.containerId);
+    await executor.forget(this.containerId, this.record.run);
     await services.store.removeLaunches(this.containerId);
     await services.store.remove(this.containerId);
   }

@@ -139,9 +139,9 @@ export class DockerRuntime implements ContainerExecutor {
     });
   }
 
-  async forget(containerId: ContainerId): Promise<void> {
+  async forget(containerId: ContainerId, runs?: number): Promise<void> {
     for (const name of await this.#names({ containerId })) await this.#remove(name);
-    await this.#options.supervisor.forget(containerId);
+    await this.#options.supervisor.forget(containerId, runs);
   }
 
   endUnknown(known: ReadonlySet<ContainerId>): void {
@@ -158,6 +158,7 @@ export class DockerRuntime implements ContainerExecutor {
 
   close(): void {
     this.#closing.abort();
+    this.#options.supervisor.close();
   }
 
   /** Waits until the container runs, or its client has ended. */
