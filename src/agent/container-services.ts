@@ -33,6 +33,8 @@ export type ContainerServices = {
   /** Of the auxiliary services that run: base64 by name. */
   readonly metaData: () => Readonly<Record<string, string>>;
   readonly ports: PortAllocator;
+  /** The agent's own. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
   readonly cgroups: Cgroups | undefined;
   readonly log: Log;
   readonly nowMs: () => number;

@@ -176,9 +176,7 @@ async function start(
   const devices = await DeviceService.open({
     devices: unwrap(await discoverDevices(options.deviceScript)),
     directory: join(home.state, "devices"),
-    resourceOf: (containerId) =>
-      nodeManager.containers.find((container) => container.containerId === containerId)?.record
-        .resource,
+    resourceOf: (containerId) => nodeManager.find(containerId)?.record.resource,
     log,
   });
   const facts = nodeFacts(options, devices.counts);
@@ -253,6 +251,7 @@ async function start(
       httpPort: options.httpPort ?? options.web?.port ?? 0,
       ...{ monitor, logs },
       metaData: () => nodeServices.metaData(),
+      environment: { ...process.env },
       ports: new PortAllocator(),
       cgroups,
       log,

@@ -132,6 +132,10 @@ export class NodeManager {
     this.#options.send({ type: "health", ...health });
   }
 
+  find(containerId: ContainerId): ManagedContainer | undefined {
+    return this.#containers.get(containerId);
+  }
+
   /** For the node's own REST API and its auxiliary parts. */
   get containers(): readonly ManagedContainer[] {
     return [...this.#containers.values()];
@@ -171,8 +175,7 @@ export class NodeManager {
         this.#reconcile();
         break;
       case "desired":
-        this.#desired = takeDesired(this.#desired, connection, message);
-        this.#reconcile();
+        this.#takeDesired(message, connection);
         break;
       case "acknowledge":
         this.#acknowledge(message.containerIds);
@@ -246,15 +249,28 @@ export class NodeManager {
     return [...this.#containers.values()].filter(({ phase }) => phase !== "FORGOTTEN");
   }
 
-  #reconcile(): void {
-    if (this.#closed.signal.aborted || this.#isStopping) return;
+  #takeDesired(message: Extract<TrackerMessage, { type: "desired" }>, connection: number): void {
+    const before = this.#desired;
+    this.#desired = takeDesired(before, connection, message);
+    if (this.#desired !== before)
+      this.#reconcile(message.put.map(({ containerId }) => containerId));
+  }
+
+  /** Compares these containers with what is desired; all of them when left out. */
+  #reconcile(containerIds?: readonly ContainerId[]): void {
+    if (this.#closed.signal.aborted || this.#isStopping || !this.#desired) return;
+    const { entries } = this.#desired;
+    const desired = containerIds
+      ? { ...this.#desired, entries: pick(entries, containerIds) }
+      : this.#desired;
+    const containers = containerIds ? pick(this.#containers, containerIds) : this.#containers;
     const actual = new Map<ContainerId, ContainerPhase>();
     const revisions = new Map<ContainerId, number>();
-    for (const { containerId, phase, revision } of this.#containers.values()) {
+    for (const { containerId, phase, revision } of containers.values()) {
       actual.set(containerId, phase);
       revisions.set(containerId, revision);
     }
-    for (const action of reconcile(this.#desired, actual, revisions)) {
+    for (const action of reconcile(desired, actual, revisions)) {
       this.#track(this.#perform(action));
     }
   }
@@ -269,7 +285,7 @@ export class NodeManager {
         }
         await container.start(action.token, action.launch);
         // What was changed of it meanwhile.
-        return this.#reconcile();
+        return this.#reconcile([action.containerId]);
       case "STOP":
         return await container.stop(action);
       case "COMPLETE":
@@ -395,6 +411,18 @@ export class NodeManager {
 
 function isOver({ phase }: ManagedContainer): boolean {
   return phase === "COMPLETE" || phase === "FORGOTTEN";
+}
+
+function pick<Value>(
+  from: ReadonlyMap<string, Value>,
+  keys: readonly string[],
+): Map<string, Value> {
+  const picked = new Map<string, Value>();
+  for (const key of keys) {
+    const value = from.get(key);
+    if (value !== undefined) picked.set(key, value);
+  }
+  return picked;
 }
 
 /** Localized resources live as long as who uses them. */

@@ -22,7 +22,6 @@ import {
 
 export const CREDENTIAL = "node-credential";
 export const JOIN_TOKEN = "join-token";
-const PATIENCE_MS = 8_000;
 
 export type Claims = {
   readonly containerId: string;
@@ -106,6 +105,10 @@ export class TestTracker {
   /** Every end is acknowledged as soon as it is heard, as a real tracker does. */
   isAcknowledging = false;
   pingIntervalMs = 1_000;
+  /** How long a condition is waited for. */
+  patienceMs = 8_000;
+  /** Called with every status as it is heard. */
+  onStatus: (status: ContainerStatus) => void = () => undefined;
   readonly #server: Server;
   readonly #sockets = new Set<WebSocket>();
   readonly #byNode = new Map<string, WebSocket>();
@@ -179,9 +182,9 @@ export class TestTracker {
     return this.until("an answer", () => this.answers.find((each) => each.requestId === requestId));
   }
 
-  acknowledge(containerId: ContainerId): void {
-    this.desired.delete(containerId);
-    this.send({ type: "acknowledge", containerIds: [containerId] });
+  acknowledge(...containerIds: ContainerId[]): void {
+    for (const containerId of containerIds) this.desired.delete(containerId);
+    this.send({ type: "acknowledge", containerIds });
   }
 
   send(message: TrackerMessage): void {
@@ -206,7 +209,7 @@ export class TestTracker {
     const timer = setTimeout(() => {
       const heard = JSON.stringify([...this.statuses.values()]);
       reject(new Error(`waited in vain for ${what}; statuses: ${heard}`));
-    }, PATIENCE_MS);
+    }, this.patienceMs);
     this.#waiting.add(look);
     look();
     try {
@@ -272,6 +275,7 @@ export class TestTracker {
         this.statuses.set(status.containerId, status);
         this.history.push(status);
         if (status.state === "COMPLETE") ended.push(status.containerId);
+        this.onStatus(status);
       }
     }
     const acknowledged = this.isAcknowledging ? ended : [];
