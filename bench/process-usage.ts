@@ -7,11 +7,35 @@ const KB_PER_MB = 1_024;
 
 /** CPU time of the process until now, all its threads, in user mode and in the kernel. */
 export function cpuSecondsOf(pid: number): number {
-  const [user, system] =
-    /^\d+ \(.*\) \S(?: \S+){10} (\d+) (\d+)/
-      .exec(readFileSync(`/proc/${pid}/stat`, "utf8"))
-      ?.slice(1) ?? [];
-  return (Number(user) + Number(system)) / TICKS_PER_SECOND;
+  const [user = 0, system = 0] = cpuTicksOf(pid);
+  return (user + system) / TICKS_PER_SECOND;
+}
+
+/** CPU time of its children that have ended and were waited for, and of theirs. */
+export function childrenCpuSecondsOf(pid: number): number {
+  const [, , user = 0, system = 0] = cpuTicksOf(pid);
+  return (user + system) / TICKS_PER_SECOND;
+}
+
+/** CPU time of all that it has started, whether it has ended or not. */
+export function descendantsCpuSecondsOf(pid: number): number {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8");
+  let seconds = childrenCpuSecondsOf(pid);
+  for (const child of children.split(" ").filter(Boolean)) {
+    try {
+      seconds += cpuSecondsOf(Number(child)) + descendantsCpuSecondsOf(Number(child));
+    } catch {
+      // It has ended in between.
+    }
+  }
+  return seconds;
+}
+
+/** utime, stime, cutime, cstime of /proc/PID/stat. */
+function cpuTicksOf(pid: number): number[] {
+  const text = readFileSync(`/proc/${pid}/stat`, "utf8");
+  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+  return fields.slice(11, 15).map(Number);
 }
 
 /** Its resident memory now. */

@@ -75,18 +75,20 @@ export class RegistryBench {
   }
 
   async #reads(): Promise<void> {
-    // What the edge may keep for a second is asked for in a row of its own.
-    const get = (path: string) => httpRequest("GET", path, { "Cache-Control": "no-cache" });
+    // Answers may be a second old; in the rows called anew, and those of searches, they may not.
+    const anew = (path: string) => httpRequest("GET", path, { "Cache-Control": "no-cache" });
+    const get = (path: string) => httpRequest("GET", path);
     const crowd = () => httpRequest("GET", `/registry/v1${pathOf(0)}`);
     const popular = (index: number) =>
       httpRequest("GET", `/registry/v1${pathOf(zipf(index, this.#records))}`);
     const node = (index: number) => pathOf(recordAt(index, this.#records));
     const resolve = (index: number) => get(`/registry/v1${node(index)}`);
+    const resolveAnew = (index: number) => anew(`/registry/v1${node(index)}`);
     const list = (index: number) =>
       get(`/registry/v1${pathOf(serviceAt(index, this.#records))}/components?list`);
     const stat = (index: number) => get(`/registry/v1${pathOf(serviceAt(index, this.#records))}`);
     const find = (api: string) => () =>
-      get(`/registry/v1/users?find&endpointField.api=${encodeURIComponent(api)}`);
+      anew(`/registry/v1/users?find&endpointField.api=${encodeURIComponent(api)}`);
     const type = { Accept: "application/dns-message", "Content-Type": "application/dns-message" };
     const doh = (services: number) => (index: number) => {
       const name = `service-${index % services}.bench.selvedge.internal`;
@@ -96,7 +98,8 @@ export class RegistryBench {
     const one = { connections: 1, requestsMax: SERIAL_REQUESTS_MAX };
     await this.#check("GET", find(RARE_API)(), `"path":"${pathOf(0)}"`);
     await this.#warmed({ name: "resolve", request: resolve, connections: CONNECTIONS });
-    await this.#warmed({ name: "resolve.serial", request: resolve, ...one });
+    await this.#warmed({ name: "resolve.anew", request: resolveAnew, connections: CONNECTIONS });
+    await this.#warmed({ name: "resolve.anew.serial", request: resolveAnew, ...one });
     await this.#warmed({ name: "resolve.one-path", request: crowd, connections: CONNECTIONS });
     await this.#warmed({ name: "resolve.zipf", request: popular, connections: CONNECTIONS });
     await this.#warmed({ name: "list", request: list, connections: CONNECTIONS });

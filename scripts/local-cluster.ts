@@ -155,6 +155,8 @@ export type AgentOptions = {
   readonly joinToken?: string | undefined;
   readonly memoryMb: number;
   readonly vcores: number;
+  /** Absolute path of the node's configuration; without one it has every default. */
+  readonly configFile?: string;
 };
 
 export type RunningAgent = {
@@ -222,6 +224,7 @@ function agentArguments(options: AgentOptions): string[] {
     ...["--home", nodeHome(options.home, options.number)],
     ...["--memory", String(options.memoryMb)],
     ...["--vcores", String(options.vcores)],
+    ...(options.configFile === undefined ? [] : ["--config", options.configFile]),
     "--stop-containers-on-exit",
   ];
 }

@@ -1,14 +1,13 @@
 /**
- * An executor around another one that takes rights away from a process before its launch script
+ * An executor around the node's own that takes rights away from a process before its launch script
  * runs: it becomes its user, loses supplementary groups and capabilities, can gain no privileges
  * (setuid programs have no effect), and has the operator's resource limits.
  *
- * The inner executor's supervising shell keeps the agent's rights: it enters control groups and
+ * The inner launcher's supervising shell keeps the agent's rights: it enters control groups and
  * writes the exit code, and runs nothing of the user's.
  */
-import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import type { ContainerId } from "../shared/ids.ts";
+import type { ContainerLauncher } from "./container-launcher.ts";
 import type {
   ContainerExecutor,
   ContainerProcess,
@@ -17,13 +16,14 @@ import type {
   LaunchRequest,
 } from "./container-runtime.ts";
 import type { OsUser, OsUsers } from "./os-users.ts";
-import { prlimitArguments, type Rlimits } from "./rlimits.ts";
-import { quote } from "./shell-words.ts";
+import { type Rlimits, ulimitCommands } from "./rlimits.ts";
+
+/** util-linux' setpriv, which becomes the program that it is given. */
+export const NO_NEW_PRIVILEGES = ["setpriv", "--no-new-privs"];
 
 export type ConfinedLauncherOptions = {
-  readonly inner: ContainerExecutor;
-  /** Where the scripts that take rights away lie; no user may write here. */
-  readonly directory: string;
+  /** Itself without a way to new privileges. */
+  readonly inner: ContainerLauncher;
   /** Left out where containers run as the agent's own user. */
   readonly users?: OsUsers;
   readonly rlimits: Rlimits;
@@ -31,9 +31,11 @@ export type ConfinedLauncherOptions = {
 
 export class ConfinedLauncher implements ContainerExecutor {
   readonly #options: ConfinedLauncherOptions;
+  readonly #preamble: string;
 
   constructor(options: ConfinedLauncherOptions) {
     this.#options = options;
+    this.#preamble = ["umask 027", ...ulimitCommands(options.rlimits)].join("\n");
   }
 
   get shell(): string {
@@ -41,14 +43,11 @@ export class ConfinedLauncher implements ContainerExecutor {
   }
 
   async launch(request: LaunchRequest): Promise<ContainerProcess> {
-    const { inner, directory, users, rlimits } = this.#options;
+    const { inner, users } = this.#options;
     const user = await users?.handOver(request);
     if (user && !user.ok) throw new Error(user.error.message);
-    await mkdir(directory, { recursive: true, mode: 0o700 });
-    const script = join(directory, `${request.containerId}.${request.run}`);
-    const command = [...confinement(user?.value, rlimits), inner.shell, request.script];
-    await writeFile(script, `umask 027\nexec ${command.map(quote).join(" ")}\n`, { mode: 0o600 });
-    return inner.launch({ ...request, script });
+    const words = user ? [...setpriv(user.value), "/bin/sh"] : [];
+    return inner.launch(request, { preamble: this.#preamble, words });
   }
 
   adopt(run: ContainerRun, bootId: string) {
@@ -67,13 +66,8 @@ export class ConfinedLauncher implements ContainerExecutor {
     this.#options.inner.kill(process);
   }
 
-  async forget(containerId: ContainerId): Promise<void> {
-    const { inner, directory } = this.#options;
-    const names = await readdir(directory).catch(() => []);
-    for (const name of names.filter((each) => each.startsWith(`${containerId}.`))) {
-      await rm(join(directory, name), { force: true });
-    }
-    await inner.forget(containerId);
+  forget(containerId: ContainerId, runs?: number): Promise<void> {
+    return this.#options.inner.forget(containerId, runs);
   }
 
   endUnknown(known: ReadonlySet<ContainerId>): void {
@@ -85,18 +79,7 @@ export class ConfinedLauncher implements ContainerExecutor {
   }
 }
 
-/** util-linux' setpriv and prlimit, which become the program that they are given. */
-function confinement(user: OsUser | undefined, rlimits: Rlimits): string[] {
-  const identity = user
-    ? [
-        `--reuid=${user.uid}`,
-        `--regid=${user.gid}`,
-        "--clear-groups",
-        "--inh-caps=-all",
-        "--bounding-set=-all",
-      ]
-    : [];
-  const limits = prlimitArguments(rlimits);
-  const limited = limits.length ? ["prlimit", ...limits] : [];
-  return ["setpriv", ...identity, "--no-new-privs", ...limited];
+function setpriv({ uid, gid }: OsUser): string[] {
+  const identity = [`--reuid=${uid}`, `--regid=${gid}`, "--clear-groups"];
+  return [...NO_NEW_PRIVILEGES, ...identity, "--inh-caps=-all", "--bounding-set=-all"];
 }

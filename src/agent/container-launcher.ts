@@ -4,20 +4,17 @@
  * `{id}.pid` (of later runs `{id}.{run}.pid`), enters the control groups, runs the launch script
  * and leaves the exit code in `{id}.exitcode`. stdout and stderr go straight to their files.
  */
-import { type ChildProcess, spawn } from "node:child_process";
 import {
-  closeSync,
   constants,
   existsSync,
   type FSWatcher,
-  openSync,
   readdirSync,
   readFileSync,
   rmSync,
   watch,
   writeFileSync,
 } from "node:fs";
-import { rm } from "node:fs/promises";
+import { type FileHandle, open, rm, writeFile } from "node:fs/promises";
 import { constants as osConstants } from "node:os";
 import { join } from "node:path";
 import type { ContainerId } from "../shared/ids.ts";
@@ -29,48 +26,81 @@ import type {
   LaunchRequest,
 } from "./container-runtime.ts";
 import { codeOf } from "./log.ts";
+import { ProcessLook } from "./process-look.ts";
+import { ProcessSpawner } from "./process-spawner.ts";
 import {
   isAlive,
   isRecycled,
   type ProcessIdentity,
   parseStat,
   processTree,
-  readProcesses,
-  readStat,
 } from "./process-table.ts";
 
-/** How often adopted processes are looked at; their exit code files are watched besides. */
-const ADOPTED_POLL_INTERVAL_MS = 1_000;
-/** How long a killed process takes to be gone. */
-const KILL_SETTLE_MS = 20;
+/** How often the supervising shells are looked at: one that is killed cannot tell. */
+const POLL_INTERVAL_MS = 1_000;
+/** A killed process is gone so soon, or twice as late, and so on. */
+const KILL_SETTLE_MS = 2;
+const KILLED = 128 + osConstants.signals.SIGKILL;
 /** Room for an exit code, so that a full disk does not keep the shell from writing it. */
 const EXIT_CODE_PLACE = "   \n";
+/** Of the files of each run. */
+const EXTENSIONS = ["pid", "exitcode", "exitcode.tmp"] as const;
+const IS_OF_RUN = /\.(?:pid|exitcode|exitcode\.tmp)$/;
 
 /**
  * `set -C` makes the claim exclusive: a launch that was given up may not come true later. The
- * traps do nothing but keep the shell alive; unlike ignored signals they are not inherited.
- * The shell's own messages ("Killed") are not part of the container's stderr.
+ * traps do nothing but keep the shell alive, also without an agent that reads what it says; unlike
+ * ignored signals they are not inherited. The shell's own messages ("Killed") are not part of the
+ * container's stderr. Every word is the shell's own; a full disk alone makes it start a program.
  */
 const SUPERVISOR = `
-pid_file=$1 exit_file=$2 shell=$3 script=$4
-shift 4
+key=$1 pid_file=$2 exit_file=$3 script=$4 preamble=$5 entrances=$6
+shift 6
+leave() { printf 'exited %s %s\\n' "$key" "$1" >&3; exit "$1"; }
+trap : TERM INT HUP QUIT USR1 USR2 PIPE
+exec 4>&2 2>/dev/null
 set -C
-{ read -r stat < "/proc/$$/stat" && printf '%s\\n' "$stat" > "$pid_file"; } 2>/dev/null || exit 126
+{ read -r stat < "/proc/$$/stat" && printf '%s\\n' "$stat" > "$pid_file"; } || {
+  printf 'failed %s the launch was given up, or the disk is full\\n' "$key" >&3
+  exit 126
+}
 set +C
-for entrance; do
-  echo 0 > "$entrance" || exit 125
+printf 'started %s %s\\n' "$key" "$stat" >&3
+while [ "$entrances" -gt 0 ]; do
+  echo 0 > "$1" || leave 125
+  shift
+  entrances=$((entrances - 1))
 done
-trap : TERM INT HUP QUIT USR1 USR2
-exec 3>&2 2>/dev/null
-"$shell" "$script" 2>&3 3>&-
+(
+  eval "$preamble"
+  exec 2>&4 3>&- 4>&-
+  [ $# -eq 0 ] || exec "$@" "$script"
+  . "$script"
+)
 code=$?
-printf '%-3s\\n' "$code" 1<> "$exit_file.tmp" && mv -f "$exit_file.tmp" "$exit_file"
-exit "$code"
+printf '%s\\n' "$code" > "$exit_file" || {
+  printf '%-3s\\n' "$code" 1<> "$exit_file.tmp" && mv -f "$exit_file.tmp" "$exit_file"
+}
+leave "$code"
 `;
 
-type Adopted = {
+/** How a process's rights are taken away. */
+export type Confinement = {
+  /** A POSIX shell's commands that come first: umask, resource limits. */
+  readonly preamble: string;
+  /** What runs the launch script, such as setpriv with a shell; the supervising shell when empty. */
+  readonly words: readonly string[];
+};
+const UNCONFINED: Confinement = { preamble: "", words: [] };
+
+/** A run whose end is waited for. */
+type Followed = {
   readonly run: ContainerRun;
-  readonly identity: ProcessIdentity;
+  /** Of the supervising shell, as soon as it is known. */
+  identity: ProcessIdentity | undefined;
+  /** What is told of a shell that was killed. */
+  readonly exitCodeIfKilled: number | undefined;
+  readonly exited: Promise<number | undefined>;
   readonly resolve: (exitCode: number | undefined) => void;
 };
 
@@ -78,51 +108,60 @@ export class ContainerLauncher implements ContainerExecutor {
   readonly shell = existsSync("/bin/bash") ? "/bin/bash" : "/bin/sh";
   readonly #bootId: string;
   readonly #state: string;
-  readonly #adopted = new Map<ContainerId, Adopted>();
+  readonly #spawner: ProcessSpawner;
+  readonly #look = new ProcessLook();
+  /** By file name. */
+  readonly #followed = new Map<string, Followed>();
   #watcher: FSWatcher | undefined;
   #poll: NodeJS.Timeout | undefined;
 
-  /** `stateDirectory` is where pid and exit code files lie; `bootId` is the machine's present one. */
-  constructor(stateDirectory: string, bootId: string) {
+  /**
+   * `stateDirectory` is where pid and exit code files lie; `bootId` is the machine's present one.
+   * `wrapper`: words in front of the shell that starts everything, such as setpriv's.
+   */
+  constructor(stateDirectory: string, bootId: string, wrapper: readonly string[] = []) {
     this.#state = stateDirectory;
     this.#bootId = bootId;
+    this.#spawner = new ProcessSpawner({
+      shell: [...wrapper, this.shell],
+      program: ["/bin/sh", "-c", SUPERVISOR, "selvedge-container"],
+      exited: (key, exitCode) => this.#ended(key, exitCode),
+    });
   }
 
-  async launch(request: LaunchRequest): Promise<ContainerProcess> {
-    const { containerId, run } = request;
-    const exitFile = this.#file(request, "exitcode");
-    writeFileSync(`${exitFile}.tmp`, EXIT_CODE_PLACE, { mode: 0o600 });
-    const stdout = openLog(request.stdout);
-    const stderr = openLog(request.stderr);
+  async launch(
+    request: LaunchRequest,
+    { preamble, words }: Confinement = UNCONFINED,
+  ): Promise<ContainerProcess> {
+    const { workDirectory, script, entrances } = request;
+    await writeFile(this.#file(request, "exitcode.tmp"), EXIT_CODE_PLACE, { mode: 0o600 });
+    const stdout = await openLog(request.stdout);
+    const stderr = await openLog(request.stderr);
+    const name = nameOf(request);
+    // Its end may be heard of in the same moment as its start.
+    const followed = this.#follow(request, KILLED);
     try {
-      const child = spawn(
-        this.shell,
-        [
-          "-c",
-          SUPERVISOR,
-          "selvedge-container",
-          this.#file(request, "pid"),
-          exitFile,
-          this.shell,
-          request.script,
-          ...request.entrances,
+      const { pid, startTicks } = await this.#spawner.spawn({
+        ...{ key: name, workDirectory, stdout: stdout.fd, stderr: stderr.fd },
+        words: [
+          ...[this.#file(request, "pid"), this.#file(request, "exitcode"), script],
+          ...[preamble, String(entrances.length), ...entrances, ...words],
         ],
-        {
-          cwd: request.workDirectory,
-          detached: true,
-          env: { PATH: process.env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin" },
-          stdio: ["ignore", stdout, stderr],
-        },
-      );
-      const exited = exitOf(child);
-      const pid = await spawned(child);
-      child.unref();
-      const startTicks = readStat(pid)?.startTicks ?? 0;
+      });
       const identity = { pid, startTicks, bootId: this.#bootId };
-      return { run: { containerId, run }, identity, exited };
+      followed.identity = identity;
+      return { run: runOf(request), identity, exited: followed.exited };
+    } catch (error) {
+      this.#followed.delete(name);
+      // It may have started all the same, unheard of. If not, it never will.
+      const found = await this.adopt(request, this.#bootId);
+      if (typeof found === "object") return found;
+      const identity = this.#identityIn(this.#file(request, "pid"));
+      if (found === undefined || !identity) throw error;
+      return { run: runOf(request), identity, exited: Promise.resolve(found) };
     } finally {
-      closeSync(stdout);
-      closeSync(stderr);
+      // Nobody waits for it: the container may already be spoken to.
+      for (const file of [stdout, stderr]) file.close().catch(() => undefined);
     }
   }
 
@@ -134,11 +173,10 @@ export class ContainerLauncher implements ContainerExecutor {
       this.#killTree(identity);
       return this.exitCodeOf(run);
     }
-    const exited = new Promise<number | undefined>((resolve) => {
-      this.#adopted.set(run.containerId, { run, identity, resolve });
-    });
-    this.#watchAdopted();
-    return { run, identity, exited };
+    const followed = this.#follow(run, undefined);
+    followed.identity = identity;
+    this.#watcher ??= watch(this.#state, (_event, file) => this.#noticed(file ?? ""));
+    return { run: runOf(run), identity, exited: followed.exited };
   }
 
   /** Who claimed the pid file. If nobody did, it is claimed here, so that nobody will. */
@@ -161,8 +199,9 @@ export class ContainerLauncher implements ContainerExecutor {
   /** The exit code that the supervising shell has left. */
   exitCodeOf(run: ContainerRun): number | undefined {
     try {
-      const code = Number.parseInt(readFileSync(this.#file(run, "exitcode"), "utf8"), 10);
-      return Number.isNaN(code) ? undefined : code;
+      const text = readFileSync(this.#file(run, "exitcode"), "utf8");
+      // A line that is not whole is being written.
+      return /^\d+ *\n$/.test(text) ? Number(text) : undefined;
     } catch {
       return undefined;
     }
@@ -179,91 +218,107 @@ export class ContainerLauncher implements ContainerExecutor {
   }
 
   #killTree(identity: ProcessIdentity): void {
-    if (isRecycled(identity)) return;
-    const tree = processTree(identity, readProcesses());
-    send(-identity.pid, "SIGKILL");
-    for (const { pid } of tree) send(pid, "SIGKILL");
-    // A killed supervising shell leaves no file, so an adopted one's end is looked for.
-    if (this.#adopted.size) setTimeout(() => this.#checkAdopted(), KILL_SETTLE_MS).unref();
+    this.#look.ask((processes) => {
+      if (isRecycled(identity)) return;
+      send(-identity.pid, "SIGKILL");
+      for (const { pid } of processTree(identity, processes)) send(pid, "SIGKILL");
+      this.#lookSoon(identity.pid, KILL_SETTLE_MS);
+    });
   }
 
-  async forget(containerId: ContainerId): Promise<void> {
-    for (const name of this.#filesOf(containerId)) {
-      await rm(join(this.#state, name), { force: true });
+  async forget(containerId: ContainerId, runs = 1): Promise<void> {
+    for (let run = 1; run <= runs; run++) {
+      for (const extension of EXTENSIONS) {
+        await rm(this.#file({ containerId, run }, extension), { force: true });
+      }
     }
   }
 
   endUnknown(known: ReadonlySet<ContainerId>): void {
-    for (const name of readdirSync(this.#state)) {
-      const [containerId = "", ...extensions] = name.split(".");
-      if (known.has(containerId) || extensions.at(-1) !== "pid") continue;
-      const identity = this.#identityIn(join(this.#state, name));
+    const files = readdirSync(this.#state).filter((name) => IS_OF_RUN.test(name));
+    for (const name of files) {
+      const [containerId = ""] = name.split(".");
+      if (known.has(containerId)) continue;
+      const path = join(this.#state, name);
+      const identity = name.endsWith(".pid") ? this.#identityIn(path) : undefined;
       if (identity && isAlive(identity)) this.#killTree(identity);
-      for (const file of this.#filesOf(containerId))
-        rmSync(join(this.#state, file), { force: true });
+      rmSync(path, { force: true });
     }
   }
 
   /** Stops watching; the processes go on. */
   close(): void {
-    this.#adopted.clear();
+    this.#look.look();
+    this.#followed.clear();
+    this.#spawner.close();
     this.#unwatch();
   }
 
-  #watchAdopted(): void {
-    if (this.#poll) return;
-    this.#watcher = watch(this.#state, () => this.#checkAdopted());
-    this.#poll = setInterval(() => this.#checkAdopted(), ADOPTED_POLL_INTERVAL_MS);
+  #follow(run: ContainerRun, exitCodeIfKilled: number | undefined): Followed {
+    const { promise: exited, resolve } = Promise.withResolvers<number | undefined>();
+    const followed = { run, identity: undefined, exitCodeIfKilled, exited, resolve };
+    this.#followed.set(nameOf(run), followed);
+    this.#poll ??= setInterval(() => this.#lookAtAll(), POLL_INTERVAL_MS);
+    return followed;
   }
 
-  #checkAdopted(): void {
-    for (const [containerId, { run, identity, resolve }] of this.#adopted) {
-      const wasAlive = isAlive(identity);
-      const exitCode = this.exitCodeOf(run);
-      if (exitCode === undefined && wasAlive) continue;
-      this.#adopted.delete(containerId);
-      resolve(exitCode);
-    }
-    if (!this.#adopted.size) this.#unwatch();
+  #ended(name: string, exitCode: number | undefined): void {
+    this.#followed.get(name)?.resolve(exitCode);
+    this.#followed.delete(name);
+    if (!this.#followed.size) this.#unwatch();
+  }
+
+  /** A file of the state directory has changed. */
+  #noticed(file: string): void {
+    const [, name = ""] = /^(.*)\.exitcode$/.exec(file) ?? [];
+    const followed = this.#followed.get(name);
+    const exitCode = followed && this.exitCodeOf(followed.run);
+    if (exitCode !== undefined) this.#ended(name, exitCode);
+  }
+
+  #lookAtAll(): void {
+    for (const [name, followed] of this.#followed) this.#lookAt(name, followed);
+  }
+
+  #lookAt(name: string, { identity, run, exitCodeIfKilled }: Followed): void {
+    if (!identity || isAlive(identity)) return;
+    this.#ended(name, this.exitCodeOf(run) ?? exitCodeIfKilled);
+  }
+
+  /** A supervising shell that was killed cannot tell of its end. */
+  #lookSoon(pid: number, delayMs: number): void {
+    const found = [...this.#followed].find(([, { identity }]) => identity?.pid === pid);
+    if (!found || delayMs > POLL_INTERVAL_MS) return;
+    const look = () => {
+      this.#lookAt(...found);
+      this.#lookSoon(pid, delayMs * 2);
+    };
+    setTimeout(look, delayMs).unref();
   }
 
   #unwatch(): void {
     this.#watcher?.close();
+    this.#watcher = undefined;
     clearInterval(this.#poll);
     this.#poll = undefined;
   }
 
-  #file({ containerId, run }: ContainerRun, extension: "pid" | "exitcode"): string {
-    const name = run === 1 ? containerId : `${containerId}.${run}`;
-    return join(this.#state, `${name}.${extension}`);
-  }
-
-  #filesOf(containerId: ContainerId): string[] {
-    return readdirSync(this.#state).filter(
-      (name) =>
-        name.startsWith(`${containerId}.`) && /\.(?:pid|exitcode|exitcode\.tmp)$/.test(name),
-    );
+  #file(run: ContainerRun, extension: (typeof EXTENSIONS)[number]): string {
+    return join(this.#state, `${nameOf(run)}.${extension}`);
   }
 }
 
-function openLog(path: string): number {
+function nameOf({ containerId, run }: ContainerRun): string {
+  return run === 1 ? containerId : `${containerId}.${run}`;
+}
+
+function runOf({ containerId, run }: ContainerRun): ContainerRun {
+  return { containerId, run };
+}
+
+function openLog(path: string): Promise<FileHandle> {
   const { O_APPEND, O_CREAT, O_NOFOLLOW, O_WRONLY } = constants;
-  return openSync(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0o600);
-}
-
-function exitOf(child: ChildProcess): Promise<number | undefined> {
-  return new Promise((resolve) => {
-    child.once("exit", (code, signal) => {
-      resolve(code ?? (signal ? 128 + osConstants.signals[signal] : undefined));
-    });
-  });
-}
-
-function spawned(child: ChildProcess): Promise<number> {
-  return new Promise((resolve, reject) => {
-    child.once("error", reject);
-    child.once("spawn", () => resolve(child.pid ?? 0));
-  });
+  return open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0o600);
 }
 
 function send(pid: number, signal: ContainerSignal): void {

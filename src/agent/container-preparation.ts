@@ -77,8 +77,8 @@ export async function prepareContainer(
   localized: Readonly<Record<string, string>>,
   before?: ContainerLaunchContext,
 ): Promise<Preparation> {
-  const { nodeId, clusterUrl, ips, httpPort, home, executors, applications, ports, store } =
-    services;
+  const { nodeId, clusterUrl, ips, httpPort, environment } = services;
+  const { home, executors, applications, ports, store } = services;
   const { containerId, user } = place;
   const { workDirectory, logDirectories } = directoriesOf(services, place);
   const applicationId = applicationOfContainer(containerId);
@@ -108,7 +108,7 @@ export async function prepareContainer(
       agentVariables: await applications.containerStarts(container, launch),
       ports: { ...place.ports, ...allocated },
       // An image has its own PATH and the like.
-      agentEnvironment: launch.runtime?.type === "docker" ? {} : process.env,
+      agentEnvironment: launch.runtime?.type === "docker" ? {} : environment,
     });
     if (!resolved.ok) throw new LaunchFailure(EXIT.INVALID, resolved.error.message);
     const { shell } = executors[launch.runtime?.type ?? "process"] ?? executors.process;

@@ -77,7 +77,7 @@ export interface ContainerExecutor {
   /** To all of the container's processes; nothing happens when they are gone. */
   signal(process: ContainerProcess, signal: ContainerSignal): void;
 
-  /** SIGKILL to whatever is left of the container. */
+  /** SIGKILL to whatever is left of the container, within a moment. */
   kill(process: ContainerProcess): void;
 
   /**
@@ -86,8 +86,8 @@ export interface ContainerExecutor {
    */
   release?(containerId: ContainerId): Promise<void>;
 
-  /** Drops all that is kept of the container's runs, when nobody can order it any more. */
-  forget(containerId: ContainerId): Promise<void>;
+  /** Drops all that is kept of the container's runs, 1 to `runs`: nobody can order it any more. */
+  forget(containerId: ContainerId, runs?: number): Promise<void>;
 
   /** At the agent's start: ends and drops the containers of this node that nobody knows any more. */
   endUnknown(known: ReadonlySet<ContainerId>): void;

@@ -3,6 +3,7 @@ import type { NodeId } from "../shared/ids.ts";
 import type { AgentHome } from "./agent-home.ts";
 import type { ApplicationRegistry } from "./applications.ts";
 import type { Cgroups } from "./cgroups.ts";
+import type { ContainerLogs } from "./container-logs.ts";
 import type { ContainerExecutors } from "./container-runtime.ts";
 import type { ContainersMonitor } from "./containers-monitor.ts";
 import type { ResourceLocalizationService } from "./localization/resource-localization-service.ts";
@@ -28,9 +29,12 @@ export type ContainerServices = {
   readonly applications: ApplicationRegistry;
   readonly localization: ResourceLocalizationService;
   readonly monitor: ContainersMonitor;
+  readonly logs: ContainerLogs;
   /** Of the auxiliary services that run: base64 by name. */
   readonly metaData: () => Readonly<Record<string, string>>;
   readonly ports: PortAllocator;
+  /** The agent's own. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
   readonly cgroups: Cgroups | undefined;
   readonly log: Log;
   readonly nowMs: () => number;

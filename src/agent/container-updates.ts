@@ -90,8 +90,15 @@ export class ContainerUpdates {
     checkLaunch(state.services, launch);
     state.setStatus({ subState: "REINITIALIZING" });
     const localized = await localizeResources(state, launch);
-    await state.services.store.writeLaunch(state.containerId, launch);
+    await state.services.store.writeLaunch(state.containerId, await this.#withRegistry(launch));
     await this.#runs.replaceWith(factsOf(launch, localized), present, revision);
+  }
+
+  /** Its credential is the container's, not the process's; the master gave it away at the start. */
+  async #withRegistry(launch: ContainerLaunchContext): Promise<ContainerLaunchContext> {
+    const { containerId, record, services } = this.#state;
+    const { registry } = await services.store.readLaunch(containerId, record.launch?.version ?? 1);
+    return registry && !launch.registry ? { ...launch, registry } : launch;
   }
 
   /** The launch before cannot be taken again any more. */

@@ -48,6 +48,8 @@ export type MonitorOptions = {
   readonly diskIntervalMs: number;
   /** `yarn.nodemanager.container-log-monitor.*`; absent: logs are measured, and nobody is ended. */
   readonly logLimits?: LogLimits;
+  /** Called in each look at the disks, before logs are measured; never rejects. */
+  readonly lookAtLogs?: (containerId: ContainerId) => Promise<void>;
 };
 
 const DEFAULTS: MonitorOptions = {
@@ -282,6 +284,7 @@ export class ContainersMonitor {
 
   async #measureDisk(watched: Watched, stopped: AbortSignal): Promise<void> {
     const { containerId, identity, workDirectory, logDirectories } = watched.container;
+    await this.options.lookAtLogs?.(containerId);
     const sizes = new Map<string, number>();
     for (const directory of logDirectories) {
       sizes.set(directory, (await measureDirectory(directory, ENTRIES_MAX, stopped)).bytes);

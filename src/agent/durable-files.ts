@@ -16,6 +16,8 @@ export class DurableFiles<Content> {
   readonly #log: Log;
   /** The last write of each file, so that two never overtake each other. */
   readonly #tails = new Map<string, Promise<void>>();
+  #sync: Promise<void> = Promise.resolve();
+  #nextSync: Promise<void> | undefined;
 
   /** `parse` throws when the JSON is not what is kept here. */
   constructor(directory: string, parse: (json: unknown) => Content, log: Log) {
@@ -36,7 +38,7 @@ export class DurableFiles<Content> {
         await rm(`${path}.tmp`, { force: true }).catch(() => undefined);
         throw error;
       }
-      await syncDirectory(this.#directory);
+      await this.#syncNames();
     });
   }
 
@@ -68,6 +70,18 @@ export class DurableFiles<Content> {
   /** Resolves when nothing is being written any more. */
   async drain(): Promise<void> {
     await Promise.allSettled(this.#tails.values());
+  }
+
+  /** What was renamed until now is on the disk. One sync serves all who wait for the one before. */
+  #syncNames(): Promise<void> {
+    this.#nextSync ??= this.#sync
+      .catch(() => undefined)
+      .then(() => {
+        this.#nextSync = undefined;
+        this.#sync = syncDirectory(this.#directory);
+        return this.#sync;
+      });
+    return this.#nextSync;
   }
 
   #enqueue(name: string, work: () => Promise<void>): Promise<void> {

@@ -7,7 +7,7 @@ import { delimiter, join } from "node:path";
 import { fail, ok, type Reply } from "../shared/errors.ts";
 import type { ContainerId, NodeId } from "../shared/ids.ts";
 import type { AgentHome } from "./agent-home.ts";
-import { ConfinedLauncher } from "./confined-launcher.ts";
+import { ConfinedLauncher, NO_NEW_PRIVILEGES } from "./confined-launcher.ts";
 import { ContainerLauncher } from "./container-launcher.ts";
 import type { ContainerExecutors } from "./container-runtime.ts";
 import { DockerCli, type DockerCliOptions } from "./docker/docker-cli.ts";
@@ -17,7 +17,7 @@ import { OsUsers, type OsUsersOptions } from "./os-users.ts";
 import type { Rlimits } from "./rlimits.ts";
 
 /** Of util-linux; what a process's rights are taken away with. */
-const PROGRAMS = ["setpriv", "prlimit"];
+const SETPRIV = "setpriv";
 
 export type ExecutorsOptions = {
   readonly nodeId: NodeId;
@@ -48,10 +48,9 @@ export async function openExecutors(options: ExecutorsOptions): Promise<Reply<No
   const users = openUsers(options);
   if (!users.ok) return users;
   const launcher = new ContainerLauncher(home.state, bootId);
-  const missing = PROGRAMS.filter((program) => !isInstalled(program));
-  const isConfined = missing.length === 0;
+  const isConfined = isInstalled(SETPRIV);
   if (!isConfined) {
-    const sentence = `this machine has no ${missing.join(" and no ")}`;
+    const sentence = `this machine has no ${SETPRIV}`;
     if (users.value) {
       return fail("FAILED_PRECONDITION", `${sentence}, which switching users needs`, {
         hint: "install util-linux",
@@ -60,8 +59,7 @@ export async function openExecutors(options: ExecutorsOptions): Promise<Reply<No
     log({ event: "executor.confine", outcome: `${sentence}: containers keep the agent's limits` });
   }
   const confined = new ConfinedLauncher({
-    inner: launcher,
-    directory: join(home.state, "confined"),
+    inner: new ContainerLauncher(home.state, bootId, NO_NEW_PRIVILEGES),
     rlimits,
     ...(users.value ? { users: users.value } : {}),
   });

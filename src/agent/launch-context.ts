@@ -152,7 +152,8 @@ export function launchScript(shell: string, launch: ResolvedLaunch): string {
   return [
     `#!${shell}`,
     ...exports,
-    "export JVM_PID=$$",
+    // $$ would be the pid of a shell that reads this as a part of its own script.
+    "read -r JVM_PID _ < /proc/self/stat && export JVM_PID",
     `exec ${shell} -c ${quote(launch.command)}`,
     "",
   ].join("\n");

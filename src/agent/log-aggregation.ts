@@ -20,7 +20,7 @@ import type { ContainerId } from "../shared/ids.ts";
 import type { ApplicationContainer, ApplicationService } from "./applications.ts";
 import { DurableFiles } from "./durable-files.ts";
 import { type Log, messageOf } from "./log.ts";
-import { LogsRefused, type LogUploader } from "./log-uploader.ts";
+import { type LogFilter, LogsRefused, type LogUploader, logFilters } from "./log-uploader.ts";
 
 export type LogAggregationOptions = {
   /** The agent's home: what is not uploaded yet is noted in `log-aggregation` below it. */
@@ -56,6 +56,10 @@ type Container = {
   /** Epoch ms; Infinity: when it has ended. */
   dueMs: number;
   failures: number;
+  /** How far each file is known to be in the store, in bytes. */
+  stored: ReadonlyMap<string, number>;
+  /** Files that are to be uploaded before the node drops what is oldest in them. */
+  readonly pressing: Set<string>;
 };
 
 const CLOSE_TIMEOUT_MS = 5_000;
@@ -131,6 +135,22 @@ export class LogAggregationService implements ApplicationService {
     return this.#containers.has(containerId);
   }
 
+  /**
+   * Up to where the store is known to have a file; Infinity when it shall never have it. A file of
+   * which it has less than `offset` is uploaded at once, also while its container runs.
+   */
+  storedTo(containerId: ContainerId, file: string, offset: number): number {
+    const container = this.#containers.get(containerId);
+    if (!container || !logFilters(container.record.context).kept(file)) return Infinity;
+    const stored = container.stored.get(file) ?? 0;
+    if (stored < offset) {
+      container.pressing.add(file);
+      if (container.failures === 0) container.dueMs = this.#options.nowMs();
+      this.#wake();
+    }
+    return stored;
+  }
+
   /** Uploads what goes at once within the time limit; what remains is done by the next agent. */
   async close(): Promise<void> {
     const { closeTimeoutMs = CLOSE_TIMEOUT_MS, nowMs } = this.#options;
@@ -146,7 +166,10 @@ export class LogAggregationService implements ApplicationService {
   }
 
   #track(record: LogRecord): Container {
-    const container = { record, dueMs: this.#options.nowMs(), failures: 0 };
+    const container = {
+      ...{ record, dueMs: this.#options.nowMs(), failures: 0 },
+      ...{ stored: new Map(), pressing: new Set<string>() },
+    };
     this.#containers.set(record.containerId, container);
     this.#wake();
     return container;
@@ -194,13 +217,18 @@ export class LogAggregationService implements ApplicationService {
     const { containerId, hasEnded } = record;
     try {
       if (!record.isAnnounced) await this.#announce(container);
-      if (hasEnded || this.#options.rollIntervalMs !== undefined) {
-        await uploader.upload(record, hasEnded, signal);
+      const pressing = new Set(container.pressing);
+      if (hasEnded || pressing.size > 0 || this.#options.rollIntervalMs !== undefined) {
+        const isWanted = this.#filterOf(record, pressing);
+        const stored = await uploader.upload(record, { isWanted, hasEnded }, signal);
+        container.stored = stored;
+        for (const file of pressing) container.pressing.delete(file);
       }
       container.failures = 0;
       if (container.record.hasEnded !== hasEnded) return;
       if (!hasEnded) {
-        container.dueMs = this.#options.nowMs() + (this.#options.rollIntervalMs ?? Infinity);
+        const pauseMs = this.#options.rollIntervalMs ?? Infinity;
+        container.dueMs = this.#options.nowMs() + (container.pressing.size > 0 ? 0 : pauseMs);
         return;
       }
       await uploader.announce(record, true, signal);
@@ -214,6 +242,13 @@ export class LogAggregationService implements ApplicationService {
       container.dueMs = this.#options.nowMs() + backoffMs(container.failures);
       log({ event: "logs.upload", outcome: messageOf(error), containerId, again: true });
     }
+  }
+
+  #filterOf({ hasEnded, context }: LogRecord, pressing: ReadonlySet<string>): LogFilter {
+    const { kept, rolled } = logFilters(context);
+    if (hasEnded) return kept;
+    const isRolling = this.#options.rollIntervalMs !== undefined;
+    return (file) => pressing.has(file) || (isRolling && rolled(file));
   }
 
   async #announce(container: Container): Promise<void> {

@@ -9,7 +9,9 @@ import { type ContainerId, isContainerId } from "../shared/ids.ts";
 import { LIMITS } from "../shared/limits.ts";
 import type { LogChunk, TrackerMessage } from "../shared/protocol/resource-tracker.ts";
 import { isContinuation, wholeCharacters } from "../shared/utf8.ts";
-import { type AgentHome, isPathElement } from "./agent-home.ts";
+import { isPathElement } from "./agent-home.ts";
+import type { ContainerLogs } from "./container-logs.ts";
+import { lineStart } from "./line-start.ts";
 
 export type ReadLogMessage = Extract<TrackerMessage, { type: "read-log" }>;
 
@@ -17,12 +19,15 @@ export type ReadLogMessage = Extract<TrackerMessage, { type: "read-log" }>;
 const LENGTH_MIN = 4;
 const WAIT_MAX_MS = 60_000;
 
+/** Where logs lie, and what is known of them. */
+export type NodeLogs = Pick<ContainerLogs, "home" | "keptFrom" | "writtenBefore">;
+
 /**
  * Answers one request. `isComplete` says, whenever asked, that the container writes no more (true
  * also for one that is already forgotten). Never rejects; ends early when `stopped` fires.
  */
 export async function readLog(
-  home: AgentHome,
+  logs: NodeLogs,
   request: ReadLogMessage,
   isComplete: (containerId: ContainerId) => boolean,
   stopped: AbortSignal,
@@ -30,12 +35,13 @@ export async function readLog(
   const { requestId, containerId, file: name } = request;
   const nothing: LogChunk = { type: "log", requestId, data: null, nextOffset: 0, end: true };
   if (!isContainerId(containerId) || !isPathElement(name)) return nothing;
-  const path = home.logFile(containerId, name);
+  const path = logs.home.logFile(containerId, name);
   let file: FileHandle | undefined;
   try {
     file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     if (!(await file.stat()).isFile()) return nothing;
-    const offset = await startOf(file, request.offset);
+    const wanted = await startOf(file, request.offset);
+    const offset = Math.max(wanted, await sinceStart(file, request, logs));
     // Whether it was complete is asked before reading: what it wrote last is then in the file.
     let complete = isComplete(containerId);
     if (!complete && request.waitMs > 0 && (await file.stat()).size <= offset) {
@@ -44,7 +50,8 @@ export async function readLog(
       );
       complete = isComplete(containerId);
     }
-    const piece = await readPiece(file, offset, request.lengthMax, complete);
+    const kept = (size: number) => logs.keptFrom(containerId, name, size);
+    const piece = await readKept(file, offset, kept, request.lengthMax, complete);
     return { type: "log", requestId, ...piece };
   } catch {
     return nothing;
@@ -62,6 +69,34 @@ async function startOf(file: FileHandle, offset: number): Promise<number> {
   let skipped = 0;
   while (skipped < bytesRead && isContinuation(buffer[skipped])) skipped++;
   return start + skipped;
+}
+
+/** Where the first line begins that is not known to be older than what is wanted. */
+async function sinceStart(
+  file: FileHandle,
+  { containerId, file: name, sinceMs }: ReadLogMessage,
+  logs: NodeLogs,
+): Promise<number> {
+  if (sinceMs === undefined) return 0;
+  const { size, mtimeMs } = await file.stat();
+  if (mtimeMs < sinceMs) return size;
+  return lineStart(file, Math.min(size, logs.writtenBefore(containerId, name, sinceMs)));
+}
+
+/** From `offset`, or from where what is kept begins; that may move while it is read. */
+async function readKept(
+  file: FileHandle,
+  offset: number,
+  keptFrom: (size: number) => number,
+  lengthMax: number,
+  complete: boolean,
+) {
+  for (;;) {
+    const from = Math.max(offset, keptFrom((await file.stat()).size));
+    const piece = await readPiece(file, from, lengthMax, complete);
+    if (keptFrom(piece.nextOffset) > from) continue;
+    return from > offset ? { ...piece, droppedBytes: from - offset } : piece;
+  }
 }
 
 async function readPiece(file: FileHandle, offset: number, lengthMax: number, complete: boolean) {

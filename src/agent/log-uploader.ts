@@ -20,6 +20,7 @@ import type { ContainerId } from "../shared/ids.ts";
 import { LIMITS } from "../shared/limits.ts";
 import { wholeCharacters } from "../shared/utf8.ts";
 import { codeOf } from "./log.ts";
+import type { KeptFrom } from "./log-rotation.ts";
 
 export type LogsOfContainer = {
   readonly containerId: ContainerId;
@@ -50,11 +51,13 @@ const problemSchema = z.object({ detail: z.string().optional(), reason: z.string
 export class LogUploader {
   readonly #base: string;
   readonly #credential: () => string;
+  readonly #keptFrom: KeptFrom;
 
   /** `url` is the cluster's; `credential` is asked for each time. */
-  constructor(url: string, credential: () => string) {
+  constructor(url: string, credential: () => string, keptFrom: KeptFrom) {
     this.#base = `${url.replace(/\/+$/, "")}/ws/v1/node/logs`;
     this.#credential = credential;
+    this.#keptFrom = keptFrom;
   }
 
   /**
@@ -70,10 +73,17 @@ export class LogUploader {
     });
   }
 
-  /** Uploads what is new in the container's files; all of it when the container has ended. */
-  async upload(logs: LogsOfContainer, hasEnded: boolean, signal: AbortSignal): Promise<void> {
-    const names = await fileNames(logs, hasEnded);
-    if (names.size === 0) return;
+  /**
+   * Uploads what is new in the files that are wanted; all of it when the container has ended. Answers
+   * how far each is stored, in bytes.
+   */
+  async upload(
+    logs: LogsOfContainer,
+    { isWanted, hasEnded }: { isWanted: LogFilter; hasEnded: boolean },
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<string, number>> {
+    const names = await fileNames(logs.directories, isWanted);
+    if (names.size === 0) return new Map();
     const query = new URLSearchParams({ user: logs.user });
     const answer = await this.#send("GET", `/${logs.containerId}?${query}`, signal);
     const stored = new Map(
@@ -83,11 +93,13 @@ export class LogUploader {
       const file = await openLog(path);
       if (file === undefined) continue;
       try {
-        await this.#uploadFile(logs, { name, file, from: stored.get(name) ?? 0, hasEnded }, signal);
+        const from = stored.get(name) ?? 0;
+        stored.set(name, await this.#uploadFile(logs, { name, file, from, hasEnded }, signal));
       } finally {
         await file.close();
       }
     }
+    return stored;
   }
 
   async #uploadFile(
@@ -99,20 +111,28 @@ export class LogUploader {
       hasEnded,
     }: { name: string; file: FileHandle; from: number; hasEnded: boolean },
     signal: AbortSignal,
-  ): Promise<void> {
+  ): Promise<number> {
     const buffer = Buffer.alloc(LIMITS.aggregatedChunkBytesMax);
-    for (let start = from; ; ) {
+    // Who writes faster than this shall not keep the others from their turn.
+    const { size } = await file.stat();
+    let next = from;
+    while (hasEnded || next < size) {
+      const start = Math.max(next, this.#keptFrom(containerId, name, size));
       const { bytesRead } = await file.read(buffer, 0, buffer.length, start);
+      // Dropped while it was read: then it may be anything.
+      if (this.#keptFrom(containerId, name, size) > start) continue;
       const isRest = hasEnded && bytesRead < buffer.length;
       const length = isRest ? bytesRead : wholeCharacters(buffer, bytesRead);
-      if (length <= 0) return;
+      if (length <= 0) break;
       const query = new URLSearchParams({ user, end: String(start + length) });
+      if (start > next) query.set("follows", String(next));
       await this.#send("PUT", `/${containerId}/${name}/${start}?${query}`, signal, {
         type: "application/gzip",
         bytes: new Uint8Array(await packChunk(buffer.subarray(0, length))),
       });
-      start += length;
+      next = start + length;
     }
+    return next;
   }
 
   async #send(
@@ -141,19 +161,33 @@ export class LogUploader {
   }
 }
 
+export type LogFilter = (file: string) => boolean;
+
+/** Which files are uploaded in the end, and which are while they are written. */
+export function logFilters(context: LogAggregationContext): {
+  readonly kept: LogFilter;
+  readonly rolled: LogFilter;
+} {
+  const include = wholeName(context.includePattern);
+  const exclude = wholeName(context.excludePattern);
+  const rolledInclude = wholeName(context.rolledIncludePattern);
+  const rolledExclude = wholeName(context.rolledExcludePattern);
+  return {
+    // What was rolled is uploaded to its end.
+    kept: (file) => (include.test(file) || rolledInclude.test(file)) && !exclude.test(file),
+    rolled: (file) => rolledInclude.test(file) && !rolledExclude.test(file),
+  };
+}
+
 /** Paths of the files to upload, by name; of two with the same name, the first. */
-async function fileNames(logs: LogsOfContainer, hasEnded: boolean): Promise<Map<string, string>> {
-  const { includePattern, excludePattern, rolledIncludePattern, rolledExcludePattern } =
-    logs.context;
-  const include = wholeName(hasEnded ? includePattern : rolledIncludePattern);
-  const exclude = wholeName(hasEnded ? excludePattern : rolledExcludePattern);
-  // What was rolled is uploaded to its end.
-  const rolled = wholeName(rolledIncludePattern);
+async function fileNames(
+  directories: readonly string[],
+  isWanted: LogFilter,
+): Promise<Map<string, string>> {
   const names = new Map<string, string>();
-  for (const directory of logs.directories) {
+  for (const directory of directories) {
     for (const name of await namesIn(directory)) {
-      const isWanted = include.test(name) || (hasEnded && rolled.test(name));
-      if (!isWanted || exclude.test(name) || names.has(name)) continue;
+      if (!isWanted(name) || names.has(name)) continue;
       if (!logFileNameSchema.safeParse(name).success) continue;
       if (names.size === LIMITS.aggregatedFilesMax) return names;
       names.set(name, join(directory, name));

@@ -15,19 +15,21 @@ import { AgentHome, openHome } from "./agent-home.ts";
 import type { ApplicationService } from "./applications.ts";
 import { Cgroups } from "./cgroups.ts";
 import { ContainerLauncher } from "./container-launcher.ts";
+import { ContainerLogs } from "./container-logs.ts";
 import type { ContainerExecutors } from "./container-runtime.ts";
 import { ContainersMonitor, type MonitorOptions } from "./containers-monitor.ts";
 import { DeviceService } from "./device-service.ts";
 import { discoverDevices } from "./devices.ts";
 import { NewerFormatError } from "./durable-files.ts";
 import { type ExecutorsOptions, openExecutors } from "./executors.ts";
-import { findCredential, joinCluster } from "./join.ts";
+import { findCredential, joinCluster, mayJoinLater, type NodeCredential } from "./join.ts";
 import {
   ResourceLocalizationService,
   type ResourceLocalizationServiceOptions,
 } from "./localization/resource-localization-service.ts";
-import { createLog, type Log } from "./log.ts";
+import { createLog, type Log, messageOf } from "./log.ts";
 import { type LogAggregationOptions, LogAggregationService } from "./log-aggregation.ts";
+import type { LogRotationOptions } from "./log-rotation.ts";
 import { LogUploader } from "./log-uploader.ts";
 import { type NodeConfiguration, parseNodeConfigurationText } from "./node-configuration.ts";
 import { startOptionsOf } from "./node-configuration-options.ts";
@@ -53,6 +55,8 @@ export type StartNodeManagerOptions = {
   /** A node credential. Without one, the stored one is used, or `joinToken` exchanged. */
   readonly credential?: string;
   readonly joinToken?: string;
+  /** Pauses before it joins again, when the cluster was away. */
+  readonly joinRetryDelaysMs?: readonly number[];
   /** `/default-rack` unless told otherwise. */
   readonly rack?: string;
   readonly labels?: readonly string[];
@@ -78,6 +82,7 @@ export type StartNodeManagerOptions = {
   /** Auxiliary services, log aggregation and the like, beside the node's own. */
   readonly applicationServices?: readonly ApplicationService[];
   readonly logAggregation?: Pick<LogAggregationOptions, "rollIntervalMs">;
+  readonly logRotation?: Pick<LogRotationOptions, "keptBytes">;
   /** Limits of the disks, and the operator's scripts. */
   readonly health?: NodeServicesOptions["health"];
   readonly auxiliaryServices?: NodeServicesOptions["auxiliaryServices"];
@@ -125,7 +130,10 @@ export class NodeManagerError extends Error {
   }
 }
 
-/** Resolves as soon as the agent runs, connected or not. Rejects with a NodeManagerError. */
+/**
+ * Resolves as soon as the agent runs, connected or not. Rejects with a NodeManagerError; with a
+ * ProblemError when it cannot join.
+ */
 export async function startNodeManager(
   given: StartNodeManagerOptions,
 ): Promise<RunningNodeManager> {
@@ -163,14 +171,12 @@ async function start(
 ): Promise<RunningNodeManager> {
   const { url, nodeId } = options;
   const log = options.log ?? createLog();
-  const credential = await obtainCredential(options, home);
+  const credential = await obtainCredential(options, home, log);
   const cgroups = options.cgroups === false ? undefined : Cgroups.detect(nodeId);
   const devices = await DeviceService.open({
     devices: unwrap(await discoverDevices(options.deviceScript)),
     directory: join(home.state, "devices"),
-    resourceOf: (containerId) =>
-      nodeManager.containers.find((container) => container.containerId === containerId)?.record
-        .resource,
+    resourceOf: (containerId) => nodeManager.find(containerId)?.record.resource,
     log,
   });
   const facts = nodeFacts(options, devices.counts);
@@ -193,19 +199,27 @@ async function start(
     log,
     nowMs: Date.now,
   });
-  const logAggregation = new LogAggregationService({
+  const logs = await ContainerLogs.open({
+    keptBytes: options.logRotation?.keptBytes,
+    home,
+    storedTo: (...file) => logAggregation.storedTo(...file),
+    log,
+    nowMs: Date.now,
+  });
+  const logAggregation: LogAggregationService = new LogAggregationService({
     ...options.logAggregation,
     home: home.directory,
-    uploader: new LogUploader(url, () => presentCredential),
+    uploader: new LogUploader(url, () => presentCredential, logs.keptFrom),
     log,
     nowMs: Date.now,
   });
   const monitor = new ContainersMonitor(log, {
     ...options.monitor,
     ...(options.monitorIntervalMs === undefined ? {} : { intervalMs: options.monitorIntervalMs }),
+    lookAtLogs: (containerId) => logs.look(containerId),
   });
   const nodeServices: NodeServices = new NodeServices({
-    ...{ facts, home, monitor, log },
+    ...{ facts, home, logs, monitor, log },
     ...{ health: options.health, auxiliaryServices: options.auxiliaryServices, web: options.web },
     node: () => nodeManager,
     healthChanged: (health) => nodeManager.setHealth(health),
@@ -235,8 +249,9 @@ async function start(
       localization,
       bootId,
       httpPort: options.httpPort ?? options.web?.port ?? 0,
-      monitor,
+      ...{ monitor, logs },
       metaData: () => nodeServices.metaData(),
+      environment: { ...process.env },
       ports: new PortAllocator(),
       cgroups,
       log,
@@ -260,10 +275,15 @@ async function start(
       renewCredential: async () => {
         // Once for each start: a stored credential may be of a cluster that was made anew.
         if (joinToken === undefined) return undefined;
-        const joined = await joinCluster(home, url, nodeId, joinToken);
-        joinToken = undefined;
-        if (joined.ok) presentCredential = joined.value.credential;
-        return joined.ok ? joined.value.credential : undefined;
+        try {
+          presentCredential = (await joinWith(options, home, joinToken, log)).credential;
+          joinToken = undefined;
+          return presentCredential;
+        } catch (error) {
+          log({ event: "join", outcome: messageOf(error), again: mayJoinLater(error) });
+          if (!mayJoinLater(error)) joinToken = undefined;
+          return undefined;
+        }
       },
     },
     log,
@@ -285,6 +305,7 @@ async function start(
     await nodeManager.close();
     await nodeServices.close();
     await logAggregation.close();
+    await logs.close();
     cgroups?.close();
     unlock();
     log({ event: "agent.stopped", outcome: "ok", nodeId });
@@ -327,20 +348,31 @@ async function recover(nodeManager: NodeManager): Promise<void> {
 }
 
 async function obtainCredential(
-  { credential, joinToken, url, nodeId }: StartNodeManagerOptions,
+  options: StartNodeManagerOptions,
   home: AgentHome,
+  log: Log,
 ): Promise<string> {
+  const { credential, joinToken, url, nodeId } = options;
   if (credential !== undefined) return credential;
   const stored = findCredential(home, url, nodeId, Date.now());
   if (stored) return stored.credential;
   if (joinToken !== undefined) {
-    return unwrap(await joinCluster(home, url, nodeId, joinToken)).credential;
+    return (await joinWith(options, home, joinToken, log)).credential;
   }
   throw new NodeManagerError({
     code: "UNAUTHENTICATED",
     message: `node ${nodeId} has no credential for ${url}`,
     hint: "give it a join token of that cluster",
   });
+}
+
+function joinWith(
+  { url, nodeId, joinRetryDelaysMs }: StartNodeManagerOptions,
+  home: AgentHome,
+  joinToken: string,
+  log: Log,
+): Promise<NodeCredential> {
+  return joinCluster(home, url, nodeId, joinToken, { log, retryDelaysMs: joinRetryDelaysMs });
 }
 
 /** Resources are readable by the user's own group, where containers run as their users. */

@@ -201,7 +201,7 @@ export class ManagedContainer {
   async erase(): Promise<void> {
     const { executor, services } = this.#state;
     this.#state.erased();
-    await executor.forget(this.containerId);
+    await executor.forget(this.containerId, this.record.run);
     await services.store.removeLaunches(this.containerId);
     await services.store.remove(this.containerId);
   }

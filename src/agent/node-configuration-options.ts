@@ -14,6 +14,7 @@ import type { LocalizationLimits } from "./localization/localization-limits.ts";
 import type { SourceAllowances } from "./localization/resource-source.ts";
 import { messageOf } from "./log.ts";
 import type { LogAggregationOptions } from "./log-aggregation.ts";
+import type { LogRotationOptions } from "./log-rotation.ts";
 import type { StartNodeManagerOptions } from "./main.ts";
 import type { NodeConfiguration } from "./node-configuration.ts";
 import { detectCapability } from "./node-resource.ts";
@@ -30,11 +31,13 @@ export async function startOptionsOf(
 ): Promise<Reply<Partial<StartNodeManagerOptions>>> {
   const allowances = await sourceAllowancesOf(configuration, environment);
   if (!allowances.ok) return allowances;
-  const { rack, labels, attributes, localDirectories, logDirectories } = configuration;
+  const { rack, labels, attributes, localDirectories, logDirectories, deviceScript } =
+    configuration;
   const auxiliaryServices = auxiliaryServicesOptionsOf(configuration);
   const web = webServerOptionsOf(configuration);
   return ok({
     ...(rack === undefined ? {} : { rack }),
+    ...(deviceScript === undefined ? {} : { deviceScript }),
     labels,
     attributes,
     capability: capabilityOf(configuration),
@@ -48,6 +51,7 @@ export async function startOptionsOf(
     confinement: confinementOf(configuration),
     logRetentionMs: configuration.logRetainSeconds * 1_000,
     logAggregation: logAggregationOptionsOf(configuration),
+    logRotation: logRotationOptionsOf(configuration),
   });
 }
 
@@ -124,6 +128,12 @@ export function logAggregationOptionsOf({
   logRollSeconds,
 }: NodeConfiguration): Pick<LogAggregationOptions, "rollIntervalMs"> {
   return logRollSeconds > 0 ? { rollIntervalMs: logRollSeconds * 1_000 } : {};
+}
+
+export function logRotationOptionsOf({
+  logKeptBytes,
+}: NodeConfiguration): Pick<LogRotationOptions, "keptBytes"> {
+  return { keptBytes: logKeptBytes < 0 ? undefined : logKeptBytes };
 }
 
 /** Disks and scripts. */

@@ -165,6 +165,12 @@ export const PROPERTIES = {
     10_000_000_000,
     "all logs of one container that are too large",
   ),
+  logKeptBytes: property(
+    `${OURS}.log-rotation.kept-bytes`,
+    wholeNumber(-1, "bytes"),
+    200_000_000,
+    "newest bytes of stdout, and of stderr, that stay while a container runs; -1: all",
+  ),
   logRetainSeconds: property(
     `${NM}.log.retain-seconds`,
     wholeNumber(0, "seconds"),
@@ -302,6 +308,11 @@ export const PROPERTIES = {
     decimal(0, "", 1),
     0.25,
     "with a smaller fraction of good disks the node is unhealthy",
+  ),
+  deviceScript: optional(
+    `${OURS}.devices.script`,
+    path,
+    "script that names GPUs and other devices; NVIDIA's are looked for when left out",
   ),
   auxiliaryServices: property(
     `${NM}.aux-services`,
@@ -454,6 +465,11 @@ export const WITHOUT_EFFECT: Readonly<Record<string, string>> = {
   [`${NM}.env-whitelist`]: "the list is fixed; see docs/nodes.md",
   [`${NM}.delete.debug-delay-sec`]: "directories go when the container is forgotten",
   [`${NM}.localizer.cache.cleanup.interval-ms`]: "fixed: every 10 minutes",
+  [`${NM}.resource-plugins`]:
+    "devices are named by selvedge.node.devices.script; NVIDIA's are found",
+  [`${NM}.pluggable-device-framework.enabled`]: "selvedge.node.devices.script alone decides",
+  [`${NM}.pluggable-device-framework.device-classes`]:
+    "Java classes do not run; a script names devices: selvedge.node.devices.script",
   [`${NM}.resource.detect-hardware-capabilities`]: "what is not configured is always detected",
   [`${NM}.linux-container-executor.group`]: "there is no setuid binary",
   [`${NM}.linux-container-executor.path`]: "there is no setuid binary",

@@ -1,11 +1,12 @@
 /**
- * A node's configuration: a file with YARN's property names, as JSON or YAML, read as a whole. Every
+ * A node's configuration: a file with YARN's property names, as JSON, YAML or XML, read as a whole. Every
  * mistake is found at once. What belongs to other daemons, such as `yarn.resourcemanager.…`, is passed
  * over, so that a yarn-site's properties can be taken as they are; an unknown property of the node
  * itself is a mistake, since an allow-list with a slip in its name must not be lost in silence.
  */
 import { didYouMeanClause } from "../shared/did-you-mean.ts";
 import { type Finding, fail, ok, type Reply } from "../shared/errors.ts";
+import { readHadoopXml } from "../shared/hadoop-xml.ts";
 import { RESOURCE_NAME } from "../shared/resource.ts";
 import { describeValue, invalid } from "../shared/validation.ts";
 import { parseYaml } from "../shared/yaml.ts";
@@ -71,12 +72,14 @@ const FAMILY_KINDS: Readonly<Record<keyof typeof FAMILIES, Kind<string | number>
   userMapping: osUser,
 };
 
-/** JSON or YAML: one object of property names and values. Fails with INVALID_ARGUMENT. */
+/**
+ * JSON or YAML: one object of property names and values; or XML, such as a yarn-site.xml. Fails with
+ * INVALID_ARGUMENT.
+ */
 export function parseNodeConfigurationText(text: string): Reply<NodeConfiguration> {
-  if (text.trimStart().startsWith("<")) {
-    return fail("INVALID_ARGUMENT", "the configuration is XML", {
-      hint: 'write its properties as YAML, one on each line: "name: value"',
-    });
+  if (/^\uFEFF?\s*</.test(text)) {
+    const site = readHadoopXml(text, isOfNode);
+    return site.ok ? parseNodeConfiguration(site.value) : site;
   }
   const parsed = parseYaml(text);
   if (!parsed.ok) return parsed;
@@ -95,7 +98,13 @@ export function parseNodeConfigurationText(text: string): Reply<NodeConfiguratio
   return findings.length ? invalid(findings) : parseNodeConfiguration(values);
 }
 
-/** The same of properties that were read already, such as those of a yarn-site.xml. */
+/** Whether a node goes by the property, so that its value must be understood. */
+function isOfNode(name: string): boolean {
+  const table = Object.values<Property<unknown>>(PROPERTIES);
+  return OWN.test(name) || table.some((each) => each.name === name);
+}
+
+/** The same of properties that were read already. */
 export function parseNodeConfiguration(
   properties: ReadonlyMap<string, RawValue>,
 ): Reply<NodeConfiguration> {

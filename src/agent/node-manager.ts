@@ -9,7 +9,7 @@ import { fail, type Reply } from "../shared/errors.ts";
 import { type ApplicationId, applicationOfContainer, type ContainerId } from "../shared/ids.ts";
 import { LIMITS } from "../shared/limits.ts";
 import type { NodeFacts } from "../shared/node.ts";
-import type { NodeQuery, SignalContainerCommand } from "../shared/protocol/node-query.ts";
+import type { NodeQuery } from "../shared/protocol/node-query.ts";
 import {
   type AgentMessage,
   NODE_PROTOCOL_VERSION,
@@ -27,8 +27,8 @@ import {
   takeDesired,
   takeRegistered,
 } from "./container-manager.ts";
-import type { ContainerSignal } from "./container-runtime.ts";
 import type { ContainerServices } from "./container-services.ts";
+import { ContainerSignals } from "./container-signals.ts";
 import { messageOf } from "./log.ts";
 import { type ReadLogMessage, readLog } from "./log-reader.ts";
 import { LOG_RETENTION_MS, sweepLogs } from "./log-retention.ts";
@@ -42,11 +42,6 @@ const STATUSES_PER_MESSAGE_MAX = 64;
 const SHORT_DIAGNOSTICS_LENGTH = 300;
 /** Also `yarn.nodemanager.localizer.cache.cleanup.interval-ms`. */
 const SWEEP_INTERVAL_MS = 600_000;
-const SIGNALS = {
-  OUTPUT_THREAD_DUMP: "SIGQUIT",
-  GRACEFUL_SHUTDOWN: "SIGTERM",
-  FORCEFUL_SHUTDOWN: "SIGKILL",
-} as const satisfies Record<SignalContainerCommand, ContainerSignal>;
 
 export type NodeManagerOptions = {
   readonly facts: NodeFacts;
@@ -67,6 +62,7 @@ export class NodeManager {
   readonly #options: NodeManagerOptions;
   readonly #services: ContainerServices;
   readonly #containers = new Map<ContainerId, ManagedContainer>();
+  readonly #signals: ContainerSignals;
   readonly #dirty = new Set<ManagedContainer>();
   readonly #closed = new AbortController();
   /** Launches, stops and the like under way. */
@@ -93,6 +89,7 @@ export class NodeManager {
         options.send({ type: "applications-finished", applicationIds: [applicationId] }),
     });
     this.#services = { ...services, applications };
+    this.#signals = new ContainerSignals((id) => this.#containers.get(id), services.nowMs);
   }
 
   /**
@@ -135,6 +132,10 @@ export class NodeManager {
     this.#options.send({ type: "health", ...health });
   }
 
+  find(containerId: ContainerId): ManagedContainer | undefined {
+    return this.#containers.get(containerId);
+  }
+
   /** For the node's own REST API and its auxiliary parts. */
   get containers(): readonly ManagedContainer[] {
     return [...this.#containers.values()];
@@ -174,8 +175,7 @@ export class NodeManager {
         this.#reconcile();
         break;
       case "desired":
-        this.#desired = takeDesired(this.#desired, connection, message);
-        this.#reconcile();
+        this.#takeDesired(message, connection);
         break;
       case "acknowledge":
         this.#acknowledge(message.containerIds);
@@ -249,15 +249,28 @@ export class NodeManager {
     return [...this.#containers.values()].filter(({ phase }) => phase !== "FORGOTTEN");
   }
 
-  #reconcile(): void {
-    if (this.#closed.signal.aborted || this.#isStopping) return;
+  #takeDesired(message: Extract<TrackerMessage, { type: "desired" }>, connection: number): void {
+    const before = this.#desired;
+    this.#desired = takeDesired(before, connection, message);
+    if (this.#desired !== before)
+      this.#reconcile(message.put.map(({ containerId }) => containerId));
+  }
+
+  /** Compares these containers with what is desired; all of them when left out. */
+  #reconcile(containerIds?: readonly ContainerId[]): void {
+    if (this.#closed.signal.aborted || this.#isStopping || !this.#desired) return;
+    const { entries } = this.#desired;
+    const desired = containerIds
+      ? { ...this.#desired, entries: pick(entries, containerIds) }
+      : this.#desired;
+    const containers = containerIds ? pick(this.#containers, containerIds) : this.#containers;
     const actual = new Map<ContainerId, ContainerPhase>();
     const revisions = new Map<ContainerId, number>();
-    for (const { containerId, phase, revision } of this.#containers.values()) {
+    for (const { containerId, phase, revision } of containers.values()) {
       actual.set(containerId, phase);
       revisions.set(containerId, revision);
     }
-    for (const action of reconcile(this.#desired, actual, revisions)) {
+    for (const action of reconcile(desired, actual, revisions)) {
       this.#track(this.#perform(action));
     }
   }
@@ -272,7 +285,7 @@ export class NodeManager {
         }
         await container.start(action.token, action.launch);
         // What was changed of it meanwhile.
-        return this.#reconcile();
+        return this.#reconcile([action.containerId]);
       case "STOP":
         return await container.stop(action);
       case "COMPLETE":
@@ -309,23 +322,17 @@ export class NodeManager {
   }
 
   async #answer(requestId: string, query: NodeQuery): Promise<void> {
-    this.#options.send(nodeAnswer(requestId, await this.#replyTo(query)));
+    this.#options.send(nodeAnswer(requestId, await this.#replyTo(requestId, query)));
   }
 
-  async #replyTo(query: NodeQuery): Promise<Reply<unknown>> {
+  async #replyTo(requestId: string, query: NodeQuery): Promise<Reply<unknown>> {
     try {
-      if (query.type === "signal") return this.#signal(query.containerId, query.command);
+      if (query.type === "signal") return this.#signals.send(requestId, query);
       const reply = await this.#options.onQuery?.(query);
       return reply ?? fail("FAILED_PRECONDITION", `node ${this.#services.nodeId} cannot tell`);
     } catch (error) {
       return fail("INTERNAL", messageOf(error));
     }
-  }
-
-  #signal(containerId: ContainerId, command: SignalContainerCommand): Reply<unknown> {
-    const container = this.#containers.get(containerId);
-    if (!container) return fail("NOT_FOUND", `${containerId} is not on this node`);
-    return container.signal(SIGNALS[command]);
   }
 
   async #removeGroup(containerId: ContainerId): Promise<void> {
@@ -359,17 +366,17 @@ export class NodeManager {
   }
 
   async #readLog(request: ReadLogMessage): Promise<void> {
-    const { home } = this.#services;
+    const { logs } = this.#services;
     const isComplete = (containerId: ContainerId) => {
       const phase = this.#containers.get(containerId)?.phase;
       return phase === undefined || phase === "COMPLETE" || phase === "FORGOTTEN";
     };
-    this.#options.send(await readLog(home, request, isComplete, this.#closed.signal));
+    this.#options.send(await readLog(logs, request, isComplete, this.#closed.signal));
   }
 
   /** Drops forgotten containers whose tokens have expired, and old logs. */
   async #sweep(): Promise<void> {
-    const { home, localization, log, nowMs } = this.#services;
+    const { home, localization, logs, log, nowMs } = this.#services;
     try {
       for (const container of this.#containers.values()) {
         const { containerId, phase, rememberedUntilMs } = container;
@@ -384,6 +391,7 @@ export class NodeManager {
       };
       const retentionMs = this.#options.logRetentionMs ?? LOG_RETENTION_MS;
       await sweepLogs(home, isKept, nowMs(), retentionMs);
+      await logs.forgetRemoved();
       await localization.cleanUp();
     } catch (error) {
       log({ event: "sweep", outcome: messageOf(error) });
@@ -403,6 +411,18 @@ export class NodeManager {
 
 function isOver({ phase }: ManagedContainer): boolean {
   return phase === "COMPLETE" || phase === "FORGOTTEN";
+}
+
+function pick<Value>(
+  from: ReadonlyMap<string, Value>,
+  keys: readonly string[],
+): Map<string, Value> {
+  const picked = new Map<string, Value>();
+  for (const key of keys) {
+    const value = from.get(key);
+    if (value !== undefined) picked.set(key, value);
+  }
+  return picked;
 }
 
 /** Localized resources live as long as who uses them. */

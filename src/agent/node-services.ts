@@ -12,6 +12,7 @@ import { AuxiliaryServices, type AuxiliaryServicesOptions } from "./auxiliary-se
 import type { ContainersMonitor } from "./containers-monitor.ts";
 import { NodeHealthChecker, type NodeHealthCheckerOptions } from "./health/node-health-checker.ts";
 import { type Log, messageOf } from "./log.ts";
+import type { NodeLogs } from "./log-reader.ts";
 import { answerNodeWeb, type NodeWebState } from "./node-web.ts";
 import { listLogFiles, readLogText } from "./node-web-logs.ts";
 import { NodeWebServer, type NodeWebServerOptions } from "./node-web-server.ts";
@@ -26,6 +27,7 @@ export type ObservedNode = {
 export type NodeServicesOptions = {
   readonly facts: NodeFacts;
   readonly home: AgentHome;
+  readonly logs: NodeLogs;
   readonly monitor: ContainersMonitor;
   /** Asked for when something is asked of it; it may come to be later than this. */
   readonly node: () => ObservedNode;
@@ -129,7 +131,7 @@ export class NodeServices {
 }
 
 function webState(
-  { facts, home, monitor, node }: NodeServicesOptions,
+  { facts, logs, monitor, node }: NodeServicesOptions,
   startedMs: number,
   health: NodeHealthChecker,
   auxiliary: AuxiliaryServices,
@@ -156,7 +158,7 @@ function webState(
     auxiliaryServices: () => auxiliary.running(),
     usage: (containerId) => monitor.usage(containerId),
     nodeUsage: () => monitor.nodeUsage(),
-    logFiles: (containerId) => listLogFiles(home, containerId),
-    readLog: (containerId, file, range) => readLogText(home, containerId, file, range),
+    logFiles: (containerId) => listLogFiles(logs, containerId),
+    readLog: (containerId, file, range) => readLogText(logs, containerId, file, range),
   };
 }

@@ -247,9 +247,10 @@ async function listLogs(state: NodeWebState, id: string, query: unknown): Promis
   if (!found.ok) return found;
   const files = await state.logFiles(id);
   const info = {
-    containerLogInfo: files.map(({ name, sizeBytes, modifiedMs }) => ({
+    containerLogInfo: files.map(({ name, sizeBytes, droppedBytes, modifiedMs }) => ({
       fileName: name,
       fileSize: String(sizeBytes),
+      ...(droppedBytes > 0 ? { droppedBytes } : {}),
       lastModifiedTime: new Date(modifiedMs).toUTCString(),
     })),
     logAggregationType: "LOCAL",

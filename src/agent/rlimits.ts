@@ -15,6 +15,7 @@ export type Rlimits = {
   readonly core?: number;
 };
 
+const CORE_BLOCK_BYTES = 512;
 const NAMES = ["nofile", "nproc", "core"] as const;
 /** An engine may itself be limited to the machine's number of pids, 32,768 by default. */
 const NPROC = 16_384;
@@ -40,9 +41,16 @@ export function effectiveRlimits(
   return effective;
 }
 
-/** `--nofile=1024:1024 …`, for util-linux' prlimit. */
-export function prlimitArguments(rlimits: Rlimits): string[] {
-  return present(rlimits).map(([name, value]) => `--${name}=${value}:${value}`);
+/**
+ * `ulimit -n 1024 || exit 125`, … for any POSIX shell, whose core dumps are in blocks of 512 bytes.
+ * Shells that have no `-u` call it `-p`.
+ */
+export function ulimitCommands({ nofile, nproc, core }: Rlimits): string[] {
+  const commands: string[] = [];
+  if (core !== undefined) commands.push(`ulimit -c ${Math.floor(core / CORE_BLOCK_BYTES)}`);
+  if (nofile !== undefined) commands.push(`ulimit -n ${nofile}`);
+  if (nproc !== undefined) commands.push(`ulimit -u ${nproc} || ulimit -p ${nproc}`);
+  return commands.map((command) => `${command} || exit 125`);
 }
 
 /** `--ulimit nofile=1024:1024 …`, for docker and its like. */

@@ -123,6 +123,8 @@ export type ApplicationRecord = Readonly<z.infer<typeof applicationSchema>>;
 export class StateStore {
   readonly #directory: string;
   readonly #records: DurableFiles<z.infer<typeof recordSchema>>;
+  /** Versions of the launch contexts that are kept of each container. */
+  readonly #launches = new Map<ContainerId, Set<number>>();
   /** By application id. */
   readonly applications: DurableFiles<ApplicationRecord>;
 
@@ -147,7 +149,11 @@ export class StateStore {
    * Rejects with a NewerFormatError when a later agent wrote one: to go on without it would be to
    * lose the container.
    */
-  readAll(): Promise<ContainerRecord[]> {
+  async readAll(): Promise<ContainerRecord[]> {
+    for (const name of await readdir(this.#directory)) {
+      const [, containerId, version] = /^(.*)\.launch-(\d+)$/.exec(name) ?? [];
+      if (containerId !== undefined) this.#versionsOf(containerId).add(Number(version));
+    }
     return this.#records.readAll();
   }
 
@@ -157,7 +163,9 @@ export class StateStore {
 
   /** Kept for as long as the process may have to be started with it again. */
   async writeLaunch(containerId: ContainerId, launch: ContainerLaunchContext): Promise<void> {
-    const path = this.#launchPath(containerId, launch.version ?? 1);
+    const { version = 1 } = launch;
+    const path = this.#launchPath(containerId, version);
+    this.#versionsOf(containerId).add(version);
     await writeFile(path, JSON.stringify(launch), { mode: 0o600 });
   }
 
@@ -168,16 +176,24 @@ export class StateStore {
 
   /** Removes its launch contexts but those of the versions in `keep`. */
   async removeLaunches(containerId: ContainerId, keep: readonly number[] = []): Promise<void> {
-    const prefix = `${containerId}.launch-`;
-    for (const name of await readdir(this.#directory)) {
-      if (!name.startsWith(prefix) || keep.includes(Number(name.slice(prefix.length)))) continue;
-      await rm(join(this.#directory, name), { force: true });
+    const versions = this.#versionsOf(containerId);
+    for (const version of versions) {
+      if (keep.includes(version)) continue;
+      await rm(this.#launchPath(containerId, version), { force: true });
+      versions.delete(version);
     }
+    if (versions.size === 0) this.#launches.delete(containerId);
   }
 
   /** Resolves when nothing is being written any more. */
   async drain(): Promise<void> {
     await Promise.all([this.#records.drain(), this.applications.drain()]);
+  }
+
+  #versionsOf(containerId: ContainerId): Set<number> {
+    const versions = this.#launches.get(containerId) ?? new Set();
+    this.#launches.set(containerId, versions);
+    return versions;
   }
 
   #launchPath(containerId: ContainerId, version: number): string {

@@ -24,6 +24,23 @@ export function seconds(text: string): number {
   throw new InvalidArgumentError("Wanted is a number of seconds, such as 60.");
 }
 
+const UNITS_MS: Readonly<Record<string, number>> = {
+  ...{ s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 },
+};
+const DATE = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d)?)?$/;
+
+/** A time as epoch ms: `10m` ago, or a date, in this machine's zone unless it names one. */
+export function pastTime(text: string): number {
+  const [, amount, unit = ""] = /^(\d{1,6})([smhdw])$/.exec(text) ?? [];
+  if (amount !== undefined) return Date.now() - Number(amount) * (UNITS_MS[unit] ?? 0);
+  const date = DATE.exec(text);
+  const timeMs = Date.parse(date !== null && date[1] === undefined ? `${text}T00:00` : text);
+  if (date !== null && !Number.isNaN(timeMs)) return timeMs;
+  throw new InvalidArgumentError(
+    "Wanted is how long ago, such as 30s, 10m, 2h or 3d, or when, such as 2026-11-21T15:00Z.",
+  );
+}
+
 /** A service's lifetime: at least 1 s, or -1 for unlimited. */
 export function lifetime(text: string): number {
   if (text === "-1") return -1;

@@ -11,6 +11,13 @@ export type LogSource = {
   read(offset: number, length: number, waitMs: number): Promise<ReadLogResponse>;
 };
 
+/** Takes a log as it is read. */
+export type LogTaker = {
+  text(text: string): void;
+  /** What would have come here was dropped by rotation. */
+  dropped(bytes: number): void;
+};
+
 /** A first guess at the length of a line; the guess is quadrupled until enough lines are found. */
 const LINE_BYTES = 256;
 const TAIL_BYTES_MAX = 16_777_216;
@@ -36,13 +43,14 @@ export async function readChunk(
 export async function readToEnd(
   source: LogSource,
   offset: number,
-  take: (text: string) => void,
+  taker: LogTaker,
 ): Promise<number | null> {
   let next: number | null = null;
   for (;;) {
     const chunk = await readChunk(source, next ?? offset, 0);
     if (chunk === null) return next;
-    take(chunk.data);
+    if (chunk.droppedBytes) taker.dropped(chunk.droppedBytes);
+    taker.text(chunk.data);
     const stands = next !== null && chunk.nextOffset <= next;
     next = chunk.nextOffset;
     if (chunk.end || chunk.data === "" || stands) return next;
@@ -57,13 +65,19 @@ export async function readTail(
   for (let window = LINE_BYTES * Math.max(1, count); ; window *= 4) {
     const windowBytes = Math.min(window, TAIL_BYTES_MAX);
     let text = "";
-    const nextOffset = await readToEnd(source, -windowBytes, (more) => {
-      text += more;
+    let isWhole = false;
+    const nextOffset = await readToEnd(source, -windowBytes, {
+      text: (more) => {
+        text += more;
+      },
+      dropped: () => {
+        isWhole = true;
+      },
     });
     if (nextOffset === null) return null;
     const lines = text.split("\n");
     const afterLast = text.endsWith("\n") ? 1 : 0;
-    const isWhole = nextOffset <= windowBytes;
+    isWhole ||= nextOffset <= windowBytes;
     // One line more than wanted: the first of them may be the rest of a line.
     if (lines.length - afterLast > count || isWhole || windowBytes === TAIL_BYTES_MAX) {
       const kept = count === 0 ? [] : lines.slice(-(count + afterLast));

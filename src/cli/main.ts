@@ -5,6 +5,7 @@
 import { Command, CommanderError, Option } from "commander";
 import { VERSION } from "../shared/version.ts";
 import { registerCluster } from "./commands/cluster.ts";
+import { registerContainer } from "./commands/container.ts";
 import { registerContext } from "./commands/context.ts";
 import { registerDns } from "./commands/dns.ts";
 import { registerLogin } from "./commands/login.ts";
@@ -50,6 +51,7 @@ export async function main(
   };
   registerService(registrar);
   registerAllLogs(registrar);
+  registerContainer(registrar);
   registerPackage(registrar);
   registerNode(registrar, programs.startNodeManager);
   registerQueue(registrar);
@@ -125,6 +127,8 @@ const startRealNodeManager: StartNodeManager = async (options) => {
     return await startNodeManager(options);
   } catch (error) {
     if (!(error instanceof NodeManagerError)) throw error;
-    throw new CliError(exitCodeOf(error.failure, "other"), error.failure);
+    const isOfMachine = error.failure.code === "FAILED_PRECONDITION";
+    const exitCode = isOfMachine ? EXIT_CODE.NOT_READY : exitCodeOf(error.failure, "other");
+    throw new CliError(exitCode, error.failure);
   }
 };

@@ -123,3 +123,10 @@ export function formatDuration(durationMs: number): string {
   if (seconds < 172_800) return `${Math.round(seconds / 3_600)} h`;
   return `${Math.round(seconds / 86_400)} d`;
 }
+
+/** `12.0 MB`. */
+export function formatBytes(bytes: number): string {
+  const units = ["bytes", "KB", "MB", "GB"];
+  const step = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
+  return `${(bytes / 2 ** (10 * step)).toFixed(step === 0 ? 0 : 1)} ${units[step]}`;
+}

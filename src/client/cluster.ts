@@ -2,6 +2,9 @@
  * The ResourceManager's REST API (seed 004) as a typed client, in YARN's own JSON. Lists come
  * unwrapped: YARN answers `{"nodes":{"node":[…]}}`, and null inside when there are none.
  */
+import { applicationOfContainer, attemptOfContainer } from "../shared/ids.ts";
+import type { SignalContainerCommand } from "../shared/protocol/node-query.ts";
+import type { RestartingContainer } from "../shared/protocol/service.ts";
 import type { Http } from "./http.ts";
 
 /** Further fields are passed through as the cluster sent them. */
@@ -53,10 +56,33 @@ export type ApplicationView = {
   readonly diagnostics: string;
 };
 
+export type ClusterContainerView = {
+  readonly containerId: string;
+  readonly containerState: "NEW" | "RUNNING" | "COMPLETE";
+  readonly nodeId: string;
+  readonly allocatedMB: number;
+  readonly allocatedVCores: number;
+  readonly priority: number;
+  readonly executionType: string;
+  /** Epoch ms. */
+  readonly startedTime: number;
+  readonly containerExitStatus?: number;
+  readonly diagnosticsInfo: string;
+};
+
+/** What was sent to a container's processes, by its node. */
+export type SentSignal = {
+  readonly containerId: string;
+  readonly nodeId: string;
+  readonly command: string;
+};
+
 export type ClusterClient = ReturnType<typeof clusterClient>;
 
 export function clusterClient(http: Http) {
   const get = <T>(rest: string) => http.request<T>("GET", `/ws/v1/cluster/${rest}`);
+  const containersPath = (applicationId: string, attemptId: string) =>
+    `apps/${encodeURIComponent(applicationId)}/appattempts/${encodeURIComponent(attemptId)}/containers`;
   return {
     info: async () => (await get<{ clusterInfo: ClusterInfoView }>("info")).clusterInfo,
     metrics: async () =>
@@ -69,5 +95,33 @@ export function clusterClient(http: Http) {
       (await get<{ apps: { app?: readonly ApplicationView[] } | null }>("apps")).apps?.app ?? [],
     application: async (applicationId: string) =>
       (await get<{ app: ApplicationView }>(`apps/${encodeURIComponent(applicationId)}`)).app,
+    containers: async (
+      applicationId: string,
+      attemptId: string,
+    ): Promise<readonly ClusterContainerView[]> => {
+      type Answer = { containers: { container?: readonly ClusterContainerView[] } | null };
+      const answer = await get<Answer>(containersPath(applicationId, attemptId));
+      return answer.containers?.container ?? [];
+    },
+    container: async (containerId: string) => {
+      const path = containersPath(
+        applicationOfContainer(containerId),
+        attemptOfContainer(containerId),
+      );
+      type Answer = { container: ClusterContainerView };
+      return (await get<Answer>(`${path}/${encodeURIComponent(containerId)}`)).container;
+    },
+    /** Never sent again by itself: a second one would be another signal. */
+    signal: (containerId: string, command: SignalContainerCommand) =>
+      http.request<SentSignal>(
+        "POST",
+        `/ws/v1/cluster/containers/${encodeURIComponent(containerId)}/signal/${command}`,
+      ),
+    /** In place; accepted, not yet done. */
+    restart: (containerId: string) =>
+      http.request<RestartingContainer & { readonly containerId: string }>(
+        "POST",
+        `/ws/v1/cluster/containers/${encodeURIComponent(containerId)}/restart`,
+      ),
   };
 }

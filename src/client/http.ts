@@ -29,6 +29,8 @@ export type HttpOptions = {
   readonly fetch?: typeof fetch | undefined;
   /** Ends whatever is under way; its reason is thrown as it is. */
   readonly signal?: AbortSignal | undefined;
+  /** For an answer, in ms (60,000); Node.js itself waits 300,000. */
+  readonly timeoutMs?: number | undefined;
   /** Pauses before a GET is sent again, in ms; as many as there may be repetitions. */
   readonly retryDelaysMs?: readonly number[] | undefined;
 };
@@ -116,7 +118,8 @@ async function send(options: HttpOptions, base: string, request: Request): Promi
     headers["content-type"] = "application/json";
     payload = JSON.stringify(body);
   }
-  const timeout = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
+  const timeoutMs = options.timeoutMs ?? REQUEST_TIMEOUT_MS;
+  const timeout = AbortSignal.timeout(timeoutMs);
   const signal = options.signal ? AbortSignal.any([options.signal, timeout]) : timeout;
   try {
     const response = await (options.fetch ?? fetch)(base + path, {
@@ -130,7 +133,7 @@ async function send(options: HttpOptions, base: string, request: Request): Promi
   } catch (error) {
     if (error instanceof ProblemError) throw error;
     options.signal?.throwIfAborted();
-    throw connectionProblem(base, error);
+    throw connectionProblem(base, error, timeoutMs);
   }
 }
 
@@ -178,7 +181,7 @@ function strangerProblem(
   );
 }
 
-function connectionProblem(base: string, error: unknown): ProblemError {
+function connectionProblem(base: string, error: unknown, timeoutMs: number): ProblemError {
   const { code, message } = rootCause(error);
   const problem = (text: string, hint: string) =>
     new ProblemError(
@@ -196,7 +199,7 @@ function connectionProblem(base: string, error: unknown): ProblemError {
   }
   if (error instanceof Error && error.name === "TimeoutError") {
     return problem(
-      `${base} did not answer within ${REQUEST_TIMEOUT_MS / 1_000} s`,
+      `${base} did not answer within ${timeoutMs / 1_000} s`,
       "look at the cluster's own log, or try again",
     );
   }

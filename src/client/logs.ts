@@ -3,6 +3,13 @@ import type { AggregatedContainer } from "../shared/aggregated-logs.ts";
 import type { ReadLogResponse } from "../shared/protocol/container-management.ts";
 import type { Http } from "./http.ts";
 
+export type LogRange = {
+  readonly offset: number;
+  readonly length: number;
+  /** Epoch ms. */
+  readonly sinceMs?: number;
+};
+
 export type LogsClient = ReturnType<typeof logsClient>;
 
 /** `user` names another user's applications; the cluster allows that to administrators only. */
@@ -19,13 +26,14 @@ export function logsClient(http: Http, user?: string) {
       const at = path(encodeURIComponent(applicationId));
       return (await http.request<Answer>("GET", at)).containers;
     },
-    /** Bytes from `offset` on; negative: before the end. */
-    read: (containerId: string, file: string, offset: number, length: number) =>
+    /** Bytes from `offset` on; negative: before the end. What is known to be older is left out. */
+    read: (containerId: string, file: string, { offset, length, sinceMs }: LogRange) =>
       http.request<ReadLogResponse>(
         "GET",
         path(`${encodeURIComponent(containerId)}/files/${encodeURIComponent(file)}`, {
           offset: String(offset),
           length: String(length),
+          ...(sinceMs === undefined ? {} : { since: String(sinceMs) }),
         }),
       ),
   };

@@ -40,6 +40,8 @@ export type LogQuery = {
   readonly file: string;
   /** Bytes; negative: that many before the end. */
   readonly offset: number;
+  /** Epoch ms: what is known to be older is left out. */
+  readonly sinceMs?: number;
   /** Bytes, at most `LIMITS.logChunkBytesMax`. */
   readonly length: number;
   /** With nothing to read, the answer may wait this long for more. */
@@ -92,6 +94,7 @@ export function servicesClient(http: Http, user?: string) {
           file: query.file,
           offset: String(query.offset),
           length: String(query.length),
+          since: query.sinceMs === undefined ? undefined : String(query.sinceMs),
           wait: String(query.waitMs),
         }),
       ),

@@ -5,9 +5,10 @@
  */
 import { DurableObject } from "cloudflare:workers";
 import { getAcl } from "../core/registry/acl.ts";
+import { newsOf } from "../core/registry/changes.ts";
 import { resolveName } from "../core/registry/dns.ts";
 import { find } from "../core/registry/find.ts";
-import { readChildren, readSubtree } from "../core/registry/pages.ts";
+import { copyPage, readChildren, readSubtree } from "../core/registry/pages.ts";
 import { exists, list, resolve, stat, view } from "../core/registry/registry.ts";
 import { COST, RegistryThrottle } from "../core/registry/throttle.ts";
 import {
@@ -46,7 +47,10 @@ import type {
 } from "../shared/protocol/registry-operations.ts";
 import type {
   RegistryChildrenPage,
+  RegistryCopyPage,
+  RegistryEdge,
   RegistryFindPage,
+  RegistryNews,
   RegistryPage,
   RegistryQuery,
   RegistryReader,
@@ -73,7 +77,8 @@ export class Registry
     RegistryWriter,
     RegistryPurge,
     RMRegistryOperations,
-    RegistryReader
+    RegistryReader,
+    RegistryEdge
 {
   readonly #tree: SqliteRegistryTree;
   readonly #publishers: SqlitePublisherLog;
@@ -221,6 +226,15 @@ export class Registry
     reader: RegistryReaderId,
   ): Promise<Reply<RegistryFindPage>> {
     return this.#read(reader, path, COST.search, () => find(this.#tree, path, query, page));
+  }
+
+  async newsSince(sequence: number | null): Promise<RegistryNews> {
+    const { journal } = this.#tree;
+    return newsOf(journal.sequence, sequence === null ? null : journal.since(sequence));
+  }
+
+  async copy(after: string | null): Promise<RegistryCopyPage> {
+    return copyPage(this.#tree, after);
   }
 
   #read<Value>(

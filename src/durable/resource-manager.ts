@@ -15,6 +15,7 @@ import {
   reportService,
   submitApplication,
 } from "../core/cluster/application.ts";
+import { checkApplicationAccess } from "../core/cluster/application-access.ts";
 import { moveApplication, setApplicationPriority } from "../core/cluster/application-control.ts";
 import {
   allocate,
@@ -22,6 +23,7 @@ import {
   registerApplicationMaster,
 } from "../core/cluster/application-master.ts";
 import { ALLOCATION_EXPIRY_MS, Cluster } from "../core/cluster/cluster.ts";
+import { getContainer, getContainers } from "../core/cluster/containers.ts";
 import {
   cleanupsSent,
   finishedTold,
@@ -64,6 +66,7 @@ import type {
   SchedulerConfChange,
 } from "../shared/protocol/administration.ts";
 import type {
+  ApplicationAccessType,
   ApplicationClientProtocol,
   ApplicationPlan,
   ApplicationSubmissionContext,
@@ -166,16 +169,36 @@ export class ResourceManager
     );
   }
 
-  async getActivities(applicationId?: ApplicationId) {
-    return getActivities(this.#cluster, applicationId);
+  async getActivities(viewer: Submitter, applicationId?: ApplicationId) {
+    return getActivities(this.#cluster, viewer, applicationId);
   }
 
-  async getApplications() {
-    return getApplications(this.#cluster);
+  async getApplications(viewer?: Submitter) {
+    return getApplications(this.#cluster, viewer);
   }
 
-  async getApplicationReport(applicationId: ApplicationId) {
-    return getApplicationReport(this.#cluster, applicationId);
+  async getApplicationReport(
+    applicationId: ApplicationId,
+    who: Submitter,
+    right: ApplicationAccessType,
+  ) {
+    return getApplicationReport(this.#cluster, applicationId, who, right);
+  }
+
+  async checkApplicationAccess(
+    applicationId: ApplicationId,
+    who: Submitter,
+    right: ApplicationAccessType,
+  ) {
+    return checkApplicationAccess(this.#cluster, applicationId, who, right);
+  }
+
+  async getContainers(attemptId: ApplicationAttemptId) {
+    return getContainers(this.#cluster, attemptId);
+  }
+
+  async getContainer(containerId: ContainerId) {
+    return getContainer(this.#cluster, containerId);
   }
 
   async getContainerOwner(containerId: ContainerId) {
@@ -194,8 +217,8 @@ export class ResourceManager
     return getClusterInfo(this.#cluster, this.#name, await this.#security.isClaimed());
   }
 
-  async listServices() {
-    return listServices(this.#cluster);
+  async listServices(viewer?: Submitter) {
+    return listServices(this.#cluster, viewer);
   }
 
   async reportService(master: MasterName, generation: number, entry: ServiceEntry | null) {

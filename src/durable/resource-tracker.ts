@@ -30,7 +30,12 @@ import type {
   StartContainerRequest,
   UpdateContainerRequest,
 } from "../shared/protocol/container-management.ts";
-import type { NodeAnswer, NodeQueries, NodeQuery } from "../shared/protocol/node-query.ts";
+import {
+  NODE_DID_NOT_ANSWER,
+  type NodeAnswer,
+  type NodeQueries,
+  type NodeQuery,
+} from "../shared/protocol/node-query.ts";
 import {
   type AgentMessage,
   agentMessageSchema,
@@ -275,18 +280,20 @@ export class ResourceTracker
   }
 
   async readLog(request: ReadLogRequest): Promise<Reply<ReadLogResponse>> {
-    const { nodeId, containerId, file, offset, waitMs } = request;
+    const { nodeId, containerId, file, offset, sinceMs, waitMs } = request;
     const lengthMax = Math.min(request.lengthMax, LIMITS.logChunkBytesMax);
     const hint = "its logs can be read again when it is back";
     const reply = await this.#ask(nodeId, waitMs, hint, (requestId) => ({
       ...{ type: "read-log", requestId, containerId, file, offset, lengthMax, waitMs },
+      ...(sinceMs === undefined ? {} : { sinceMs }),
     }));
     if (!reply.ok) return reply;
     const chunk = reply.value;
     if (chunk.type !== "log" || chunk.data === null) {
       return fail("NOT_FOUND", `${containerId} has no log file ${file}`);
     }
-    return ok({ data: chunk.data, nextOffset: chunk.nextOffset, end: chunk.end });
+    const { data, nextOffset, end, droppedBytes } = chunk;
+    return ok({ data, nextOffset, end, ...(droppedBytes ? { droppedBytes } : {}) });
   }
 
   async queryNode(nodeId: NodeId, query: NodeQuery): Promise<Reply<string>> {
@@ -324,7 +331,9 @@ export class ResourceTracker
     const answer = await promise;
     clearTimeout(timer);
     this.#requests.delete(requestId);
-    return answer ? ok(answer) : fail("UNAVAILABLE", `node ${nodeId} did not answer in time`);
+    if (answer) return ok(answer);
+    const message = `node ${nodeId} did not answer in time`;
+    return fail("UNAVAILABLE", message, { reason: NODE_DID_NOT_ANSWER });
   }
 
   // --- what is to be said to others ------------------------------------------------------------

@@ -23,6 +23,7 @@ import {
 import { packageReferences, type ResolvedPackages } from "../core/service/pinned-source.ts";
 import { planRequest, servicePlan } from "../core/service/plan.ts";
 import { recordsPublished } from "../core/service/records.ts";
+import { restartContainer, restartHandedOver } from "../core/service/restart.ts";
 import { defineService } from "../core/service/specification.ts";
 import { Service } from "../core/service/state.ts";
 import { timeline } from "../core/service/timeline.ts";
@@ -30,6 +31,7 @@ import { viewService } from "../core/service/view.ts";
 import { allocated, askAnew, type ServiceWork, serviceWork } from "../core/service/work.ts";
 import type { ContainerStatus } from "../shared/container.ts";
 import { type Failure, ok, type Reply } from "../shared/errors.ts";
+import type { ContainerId, NodeId } from "../shared/ids.ts";
 import { LIMITS } from "../shared/limits.ts";
 import { noPackageStore, type Package, parsePackageReference } from "../shared/package.ts";
 import type { Submitter } from "../shared/protocol/application-client.ts";
@@ -37,6 +39,7 @@ import type { ApplicationMasterCallback } from "../shared/protocol/application-m
 import type {
   ContainerStatusCallback,
   StartContainerRequest,
+  UpdateContainerRequest,
 } from "../shared/protocol/container-management.ts";
 import type { FlexRequest, ServicePlan, ServiceProtocol } from "../shared/protocol/service.ts";
 import type { ServiceView } from "../shared/service.ts";
@@ -161,6 +164,12 @@ export class ServiceMaster
     return this.#shell.run("setLifetime", (nowMs) => setLifetime(this.#service, seconds, nowMs));
   }
 
+  async restartContainer(containerId: ContainerId) {
+    return this.#shell.run("restartContainer", (nowMs) =>
+      restartContainer(this.#service, containerId, nowMs),
+    );
+  }
+
   async destroy(): Promise<Reply<undefined>> {
     const destroyed = this.#shell.run("destroyService", (nowMs) =>
       destroyService(this.#service, "destroyed by user", nowMs),
@@ -221,18 +230,23 @@ export class ServiceMaster
     const work: Work[] = [];
     const surroundings = { master: this.#name, domain: domainOf(this.env) };
     for (const item of serviceWork(this.#service, surroundings)) {
-      if (item.type !== "start") {
+      if (item.type === "start") {
+        for (const [shard, requests] of this.#byShard(item.requests)) {
+          work.push({ type: "start", requests, key: `start ${shard}` });
+        }
+      } else if (item.type === "update") {
+        for (const [shard, requests] of this.#byShard(item.requests)) {
+          work.push({ type: "update", requests, key: `update ${shard}` });
+        }
+      } else {
         work.push({ ...item, key: item.type });
-        continue;
-      }
-      const shards = Map.groupBy(item.requests, ({ nodeId }) =>
-        shardOf(nodeId, trackerShards(this.env)),
-      );
-      for (const [shard, requests] of shards) {
-        work.push({ type: "start", requests, key: `start ${shard}` });
       }
     }
     return work;
+  }
+
+  #byShard<Request extends { readonly nodeId: NodeId }>(requests: readonly Request[]) {
+    return Map.groupBy(requests, ({ nodeId }) => shardOf(nodeId, trackerShards(this.env)));
   }
 
   async #perform(work: Work): Promise<number> {
@@ -248,6 +262,9 @@ export class ServiceMaster
         break;
       case "start":
         await this.#start(work.key, work.requests);
+        break;
+      case "update":
+        await this.#update(work.key, work.requests);
         break;
       case "finish": {
         const { attemptId, request } = work;
@@ -317,13 +334,26 @@ export class ServiceMaster
   }
 
   async #start(key: string, requests: readonly StartContainerRequest[]): Promise<void> {
-    const shard = key.slice("start ".length);
-    const tracker = this.env.RESOURCE_TRACKER.getByName(trackerName(this.#cluster, shard));
+    const tracker = this.#tracker(key.slice("start ".length));
     const reply = await tracker.startContainers(this.#name, requests as StartContainerRequest[]);
     if (!reply.ok) return;
     this.#shell.run("containersHandedOver", () => {
       for (const { containerId } of requests) containerHandedOver(this.#service, containerId);
     });
+  }
+
+  async #update(key: string, requests: readonly UpdateContainerRequest[]): Promise<void> {
+    const tracker = this.#tracker(key.slice("update ".length));
+    const reply = await tracker.updateContainers(this.#name, requests as UpdateContainerRequest[]);
+    if (!reply.ok) return;
+    const { value } = reply;
+    this.#shell.run("restartsHandedOver", (nowMs) => {
+      for (const updated of value) restartHandedOver(this.#service, updated, nowMs);
+    });
+  }
+
+  #tracker(shard: string) {
+    return this.env.RESOURCE_TRACKER.getByName(trackerName(this.#cluster, shard));
   }
 
   async #publish({ operations }: Extract<Work, { type: "publish" }>): Promise<number> {

@@ -4,7 +4,7 @@
  * the node is gone. A chunk is named by the offset where it begins: sent twice, it is there once.
  */
 import * as z from "zod";
-import { type ContainerId, isContainerId } from "./ids.ts";
+import { type ContainerId, isContainerId, type NodeId } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import { userNameSchema } from "./names.ts";
 
@@ -54,6 +54,14 @@ export const announceLogsSchema = z.strictObject({
 });
 export type AnnounceLogs = z.output<typeof announceLogsSchema>;
 
+/** What the cluster itself notes with it. */
+export type LogsAnnouncement = {
+  /** The node that writes them. */
+  readonly nodeId: NodeId;
+  /** ACL of those who may read them beside the user, as its application had it; empty: nobody. */
+  readonly viewAcl: string;
+};
+
 export const aggregatedFileSchema = z.object({
   name: z.string(),
   sizeBytes: z.int().describe("What is in the store; the container may have written more."),
@@ -76,6 +84,17 @@ export type LogChunkPlace = {
   readonly file: string;
   readonly start: number;
   readonly end: number;
+  /** `start`; or less: bytes from here up to `start` were dropped by rotation, and never come. */
+  readonly follows: number;
+};
+
+/** What is read of a file: `length` bytes from `offset` on; negative: before the end. */
+export type LogPart = {
+  readonly file: string;
+  readonly offset: number;
+  readonly length: number;
+  /** Epoch ms: what was stored before it is left out. */
+  readonly sinceMs?: number | undefined;
 };
 
 /** The answer of a deployment without R2; a node that reads it stops trying. */

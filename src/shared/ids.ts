@@ -48,10 +48,19 @@ export function isApplicationId(text: string): boolean {
   return /^application_\d{1,19}_\d{4,19}$/.test(text);
 }
 
+export function isAttemptId(text: string): boolean {
+  return /^appattempt_\d{1,19}_\d{4,19}_\d{6,19}$/.test(text);
+}
+
 export function applicationOfContainer(containerId: ContainerId): ApplicationId {
   const match = CONTAINER_ID.exec(containerId);
   if (!match) throw new Error(`not a container id: ${containerId}`);
   return `application_${match[2]}_${match[3]}`;
+}
+
+export function attemptOfContainer(containerId: ContainerId): ApplicationAttemptId {
+  const attempt = CONTAINER_ID.exec(containerId)?.[4];
+  return formatAttemptId(applicationOfContainer(containerId), Number(attempt));
 }
 
 /** The registry's form of a container id: `ctr-e01-…` (facts/registry-dns.md §1.4, encodeYarnID). */

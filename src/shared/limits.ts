@@ -32,6 +32,8 @@ export const LIMITS = {
   serviceDefinitionLengthMax: 600_000,
   /** Groups of one user: they stand in every token, which is sent with every request. */
   groupsPerUserMax: 64,
+  /** One ACL of an application; larger circles are groups. It is stored with each container's logs. */
+  applicationAclLengthMax: 1_024,
   /** What every proxy and client passes on unharmed. */
   urlLengthMax: 2_048,
   /** Named dynamic ports of one container. */
@@ -151,6 +153,11 @@ export const LIMITS = {
   registryPageMax: 1_000,
   /** Characters of records in one page; the record that crosses it is the last. An RPC holds 32 MB. */
   registryPageBytesMax: 4_194_304,
+  /** Of nodes that the edge copies, about 3 ms of the object: how many at once, how many characters
+   * of records they have together, and how many children each. */
+  registryCopyNodesMax: 256,
+  registryCopyBytesMax: 262_144,
+  registryCopyChildrenMax: 64,
   /** Nodes that one page of a search without index looks at: about 10 ms of the object. */
   registryFindScanMax: 2_000,
   /** A search text; longer ones are found by reading. */
@@ -161,6 +168,9 @@ export const LIMITS = {
   registryChangesKept: 4_096,
   /** Changes of one transaction in one stored row of at most 2 MB; more take several numbers. */
   registryChangesPerSequenceMax: 1_000,
+  /** Changes that the edge is told of at once, to forget what it keeps of them; with more of them it
+   * forgets everything. */
+  registryNewsMax: 4_096,
   /** What is caught up at once, or waits for one slow watcher; beyond it the watcher reads anew. */
   registryWatchBufferMax: 1_048_576,
   /** A long poll; proxies and clients give up after 30 s. */

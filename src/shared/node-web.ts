@@ -14,6 +14,8 @@ export const nodeWebAnswerSchema = z.union([
   z.object({
     text: z.string().max(LIMITS.logChunkBytesMax * 4),
     nextOffset: z.int().min(0),
+    /** Rotation has dropped so many bytes from the offset that was asked for. */
+    droppedBytes: z.int().min(1).optional(),
   }),
 ]);
 export type NodeWebAnswer = z.infer<typeof nodeWebAnswerSchema>;

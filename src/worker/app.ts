@@ -19,6 +19,7 @@ import { RegistryNet } from "./registry-net.ts";
 import { REQUEST_ID_HEADER, requestIdOf } from "./request-id.ts";
 import { applicationEndpoints } from "./routes/applications.ts";
 import { clusterEndpoints, clusterNotFound } from "./routes/cluster.ts";
+import { containerEndpoints } from "./routes/containers.ts";
 import { dnsRoutes } from "./routes/dns.ts";
 import { healthEndpoints } from "./routes/health.ts";
 import { commandSource, installEndpoint } from "./routes/install.ts";
@@ -44,6 +45,7 @@ export const ENDPOINTS: readonly Endpoint[] = [
     return commandSource(command?.url, command?.sha256);
   }),
   ...applicationEndpoints,
+  ...containerEndpoints,
   ...schedulerEndpoints,
   ...nodeAdministrationEndpoints,
   ...nodeEndpoints,

@@ -50,7 +50,7 @@ const ACCESS: readonly (readonly [methods: string, path: RegExp, access: Access]
   ["POST", /^\/ws\/v1\/security\/join-tokens$/, "admin"],
   ["POST", /^\/ws\/v1\/registry-operations\/purge$/, "admin"],
   ["GET HEAD", /^\/nodes\/[^/]+\/ws\/v1\/node(?:\/info|\/auxiliaryservices)?$/, "admin"],
-  ["POST PUT DELETE", /^\/ws\/v1\/cluster\/(?!apps\/)/, "admin"],
+  ["POST PUT DELETE", /^\/ws\/v1\/cluster\/(?!apps\/|containers\/)/, "admin"],
   ["GET HEAD", /^\/ws\/v1\/cluster\/scheduler-conf(?:\/|$)/, "admin"],
   ["POST", /^\/ws\/v1\/registry-operations\//, "registry"],
   ["POST", /^\/ws\/v1\/node\/join$/, "node-join"],
@@ -135,7 +135,7 @@ export function actAs(c: Context<AppEnv>, requested: string | undefined): Reply<
   if (requested === undefined || requested === user) return ok(user);
   if (role === "admin") return ok(requested);
   return fail("PERMISSION_DENIED", `user ${user} may not act for user ${requested}`, {
-    hint: "the missing right: role admin; without it a user acts only on things of its own",
+    hint: "the missing right: role admin; or, to look at it, VIEW_APP (yarn.service.acl.view-app)",
   });
 }
 

@@ -119,17 +119,23 @@ function settingsOf(env: Env): Settings {
 }
 
 /** One application for the isolate's life: bindings never change under it. */
-let answer: ((request: Request) => Response | Promise<Response>) | undefined;
+let answer:
+  | ((request: Request, later: ExecutionContext) => Response | Promise<Response>)
+  | undefined;
 
 function createAnswer(env: Env) {
   const settings = settingsOf(env);
   const { fetch } = createApp(connectTo(env), settings);
-  return settings.registryReaders === "anybody" ? keepRecent(fetch) : fetch;
+  const application = (request: Request) => fetch(request);
+  if (settings.registryReaders !== "anybody") return application;
+  return keepRecent(application, (cluster) =>
+    settings.isCluster(cluster) ? env.REGISTRY.getByName(cluster) : null,
+  );
 }
 
 export default {
-  fetch(request, env) {
+  fetch(request, env, context) {
     answer ??= createAnswer(env);
-    return answer(request);
+    return answer(request, context);
   },
 } satisfies ExportedHandler<Env>;

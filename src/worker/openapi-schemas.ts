@@ -78,6 +78,10 @@ export const logSchema = z
     data: z.string(),
     nextOffset: z.int().describe("Where to go on reading, in bytes."),
     end: z.boolean().describe("The container has ended and nothing follows."),
+    droppedBytes: z
+      .int()
+      .optional()
+      .describe("So much from the offset on was dropped by rotation; data begins after it."),
   })
   .meta({ id: "Log" });
 
@@ -168,3 +172,41 @@ export const appSchema = z
     runningContainers: count,
   })
   .meta({ id: "App" });
+
+export const appAttemptSchema = z
+  .object({
+    id: count,
+    appAttemptId: z.string(),
+    startTime: count,
+    finishedTime: count.describe("0 while it is not over."),
+  })
+  .meta({ id: "AppAttempt" });
+
+export const containerSchema = z
+  .object({
+    containerId: z.string(),
+    containerState: z.enum(["NEW", "RUNNING", "COMPLETE"]),
+    nodeId: z.string(),
+    assignedNodeId: z.string(),
+    allocatedMB: count,
+    allocatedVCores: count,
+    priority: count,
+    executionType: z.enum(["GUARANTEED", "OPPORTUNISTIC"]),
+    startedTime: count.describe("Epoch ms of its allocation."),
+    elapsedTime: count.optional().describe("Milliseconds since then; absent when it is over."),
+    containerExitStatus: count.optional().describe("Absent while it is not over."),
+    diagnosticsInfo: z.string(),
+  })
+  .meta({ id: "ClusterContainer" });
+
+export const signalSchema = z
+  .object({ containerId: z.string(), nodeId: z.string(), command: z.string() })
+  .meta({ id: "SentSignal" });
+
+export const restartSchema = z
+  .object({
+    containerId: z.string(),
+    instance: z.string(),
+    launchVersion: count.describe("Of the launch context that will take the present one's place."),
+  })
+  .meta({ id: "RestartingContainer" });

@@ -7,6 +7,8 @@ import type {
   AggregatedFile,
   AnnounceLogs,
   LogChunkPlace,
+  LogPart,
+  LogsAnnouncement,
 } from "../shared/aggregated-logs.ts";
 import type { RegistryNames } from "../shared/dns.ts";
 import type { Reply } from "../shared/errors.ts";
@@ -23,6 +25,7 @@ import type {
   ApplicationClientProtocol,
   ClusterSecurity,
   Principal,
+  Submitter,
 } from "../shared/protocol/application-client.ts";
 import type { LogReader, ReadLogResponse } from "../shared/protocol/container-management.ts";
 import type { NodeQueries } from "../shared/protocol/node-query.ts";
@@ -83,16 +86,17 @@ export interface Packages {
 
 /** The store of aggregated logs, as the edge uses it; see durable/log-store.ts. */
 export interface Logs {
-  announce(containerId: ContainerId, nodeId: NodeId, said: AnnounceLogs): Promise<void>;
-  isAnnounced(user: string, containerId: ContainerId, nodeId: NodeId): Promise<boolean>;
+  announce(containerId: ContainerId, noted: LogsAnnouncement, said: AnnounceLogs): Promise<void>;
+  findAnnouncement(user: string, containerId: ContainerId): Promise<LogsAnnouncement | null>;
+  isReadable(user: string, containerId: ContainerId, reader: Submitter): Promise<boolean>;
   putChunk(user: string, place: LogChunkPlace, packed: ReadableStream): Promise<void>;
-  containers(user: string, applicationId: ApplicationId): Promise<readonly AggregatedContainer[]>;
-  files(user: string, containerId: ContainerId): Promise<readonly AggregatedFile[]>;
-  read(
+  containers(
     user: string,
-    containerId: ContainerId,
-    part: { readonly file: string; readonly offset: number; readonly length: number },
-  ): Promise<Reply<ReadLogResponse>>;
+    applicationId: ApplicationId,
+    reader?: Submitter,
+  ): Promise<readonly AggregatedContainer[]>;
+  files(user: string, containerId: ContainerId): Promise<readonly AggregatedFile[]>;
+  read(user: string, containerId: ContainerId, part: LogPart): Promise<Reply<ReadLogResponse>>;
 }
 
 export type Protocols = {

@@ -32,6 +32,16 @@ export function wholeNumber(min: number, max: number, fallback: number) {
     .transform((value) => value ?? fallback);
 }
 
+/** `?since=1763740800000`: epoch ms. */
+export const sinceParameter = {
+  since: z
+    .string()
+    .regex(/^\d{1,15}$/, "must be a time in milliseconds since 1970")
+    .transform(Number)
+    .optional()
+    .describe("What is known to have been written before it (epoch ms) is left out."),
+};
+
 /** `?states=A,B&states=C` as a list; an absent parameter is undefined and filters nothing. */
 export function listParameter() {
   return z

@@ -1,5 +1,6 @@
 /** What one registry answers to one question, as the JSON documents of the read-only REST. */
 import { ok, type Reply } from "../shared/errors.ts";
+import type { RegistryNodeView } from "../shared/protocol/registry-operations.ts";
 import type { RegistryReader, RegistryWatch } from "../shared/protocol/registry-reader.ts";
 import {
   formatServiceRecordForReaders,
@@ -45,8 +46,7 @@ async function documentOf(
   const format = isStrict ? formatServiceRecordStrict : formatServiceRecordForReaders;
   switch (request.view) {
     case "node": {
-      const node = await registry.readNode(path, reader);
-      return mapOk(node, ({ record, ...rest }) => ({ ...rest, ...formatted(record, format) }));
+      return mapOk(await registry.readNode(path, reader), (node) => nodeDocument(node, format));
     }
     case "list":
       return registry.readChildren(path, request.page, reader);
@@ -72,15 +72,21 @@ async function documentOf(
   }
 }
 
+/** One node's view; a node without record has no field `record`. */
+export function nodeDocument(
+  { record, ...rest }: RegistryNodeView,
+  format: Format = formatServiceRecordForReaders,
+): object {
+  return { ...rest, ...formatted(record, format) };
+}
+
+type Format = (record: ServiceRecord) => ServiceRecordDocument;
+
 function mapOk<Value>(reply: Reply<Value>, map: (value: Value) => object): Reply<object> {
   return reply.ok ? ok(map(reply.value)) : reply;
 }
 
-/** A node without record has no field `record`. */
-function formatted(
-  record: ServiceRecord | null,
-  format: (record: ServiceRecord) => ServiceRecordDocument,
-) {
+function formatted(record: ServiceRecord | null, format: Format) {
   return record === null ? {} : { record: format(record) };
 }
 

@@ -1,8 +1,9 @@
 import { statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "vitest";
-import { startNodeManager } from "../../src/agent/main.ts";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type StartNodeManagerOptions, startNodeManager } from "../../src/agent/main.ts";
 import { UPDATER_TIMINGS } from "../../src/agent/node-status-updater.ts";
+import { ProblemError } from "../../src/client/problem-error.ts";
 import { NODE_GRACE_MS } from "../../src/core/cluster/tracker-node.ts";
 import { TestNode } from "./test-node.ts";
 import { JOIN_TOKEN, launchContext } from "./test-tracker.ts";
@@ -81,6 +82,66 @@ it("joins with a join token once, and keeps the credential for its owner's eyes 
 it("joins anew when its stored credential is refused and it was given a join token", async () => {
   await node.start({ credential: "of a cluster long gone", joinToken: JOIN_TOKEN });
   expect(node.tracker.joins).toEqual([node.nodeId]);
+});
+
+describe("a node that cannot join", () => {
+  /** What a start ends with. */
+  async function joinFailure(more: Partial<StartNodeManagerOptions>): Promise<ProblemError> {
+    const { credential: _, ...options } = node.options;
+    const start = startNodeManager({
+      ...{ ...options, joinToken: JOIN_TOKEN, joinRetryDelaysMs: [], log: () => undefined },
+      ...more,
+    });
+    const error = await start.then(
+      () => undefined,
+      (reason: unknown) => reason,
+    );
+    if (error instanceof ProblemError) return error;
+    throw new Error(`it ended with ${error}`);
+  }
+
+  it.each([
+    [401, "UNAUTHENTICATED", "join tokens are short-lived"],
+    [404, "NOT_FOUND", "is it a cluster's URL"],
+    [429, "RESOURCE_EXHAUSTED", "try again in a while"],
+    [500, "INTERNAL", "try again in a while"],
+    [502, "UNAVAILABLE", "try again in a while"],
+    [503, "UNAVAILABLE", "try again in a while"],
+  ])("[NM187] since it is answered %i says so, and what would help", async (status, code, hint) => {
+    node.tracker.joinFailures.push([status, { detail: "the test says no" }]);
+    const { failure, origin } = await joinFailure({});
+    expect(failure.message).toBe(`cannot join ${node.tracker.url}: the test says no`);
+    expect({ code: failure.code, origin }).toEqual({ code, origin: "answer" });
+    expect(failure.hint).toContain(hint);
+  });
+
+  it("[NM187] since nobody is there says that, and not that its token is bad", async () => {
+    const { failure, origin } = await joinFailure({ url: "http://127.0.0.1:1" });
+    expect({ code: failure.code, origin }).toEqual({ code: "UNAVAILABLE", origin: "connection" });
+    expect(failure.message).toContain("cannot reach http://127.0.0.1:1");
+  });
+
+  it("[NM187] at once tries again, unless its token is refused", async () => {
+    const delays = { joinRetryDelaysMs: [1, 1, 1] };
+    node.tracker.joinFailures.push([503, {}], [429, {}], [500, {}]);
+    const { credential: _, ...options } = node.options;
+    const started = { ...options, joinToken: JOIN_TOKEN, log: () => undefined, ...delays };
+    await (await startNodeManager(started)).close();
+    expect(node.tracker.joins).toEqual([node.nodeId]);
+    node.tracker.joinFailures.push([401, {}], [503, {}]);
+    const home = join(node.home, "other");
+    expect((await joinFailure({ ...delays, home })).failure.code).toBe("UNAUTHENTICATED");
+    expect(node.tracker.joinFailures).toHaveLength(1);
+  });
+
+  it("[NM187] anew keeps its token until it is refused", async () => {
+    node.tracker.joinFailures.push([503, {}], [429, {}]);
+    await node.start({
+      ...{ credential: "of a cluster long gone", joinToken: JOIN_TOKEN, joinRetryDelaysMs: [] },
+      timings: QUICK,
+    });
+    expect(node.tracker.joins).toEqual([node.nodeId]);
+  });
 });
 
 it("ends when the tracker does not want it, and says why", async () => {

@@ -1,6 +1,7 @@
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { DeviceService } from "../../src/agent/device-service.ts";
@@ -66,6 +67,25 @@ describe("discovery", () => {
     chmodSync(path, 0o777);
     const found = await discoverDevices(path);
     expect(found.ok ? "" : found.error.message).toContain("others may write");
+  });
+
+  it("[NM52] the example finds the serial ports that there are", async () => {
+    const ports = mkdtempSync("/dev/shm/selvedge-ports-");
+    try {
+      writeFileSync(join(ports, "ttyUSB0"), "");
+      writeFileSync(join(ports, "ttyACM1"), "");
+      const example = fileURLToPath(
+        new URL("../../examples/devices/serial-ports.sh", import.meta.url),
+      );
+      const found = await discoverDevices(script(`exec sh '${example}' '${ports}'`));
+      const port = (id: string) => ({
+        ...{ type: "example.com/serial", id, paths: [join(ports, id)] },
+        env: { SERIAL_PORT: join(ports, id) },
+      });
+      expect(found).toEqual({ ok: true, value: [port("ttyUSB0"), port("ttyACM1")] });
+    } finally {
+      rmSync(ports, { recursive: true, force: true });
+    }
   });
 
   it("[NM52] without a script a machine's NVIDIA GPUs are found", async () => {

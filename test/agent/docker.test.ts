@@ -1,9 +1,21 @@
 /** Containers of a real engine: podman, as the operating system installs it. */
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { AgentHome } from "../../src/agent/agent-home.ts";
+import type { Overrun } from "../../src/agent/container-limits.ts";
 import type { LaunchRequest } from "../../src/agent/container-runtime.ts";
+import { ContainersMonitor } from "../../src/agent/containers-monitor.ts";
 import type { DockerRuntime } from "../../src/agent/docker/docker-runtime.ts";
+import { LogRotation } from "../../src/agent/log-rotation.ts";
 import { OsUsers } from "../../src/agent/os-users.ts";
 import { readBootId } from "../../src/agent/process-table.ts";
 import {
@@ -114,8 +126,7 @@ describe.skipIf(missing !== undefined)(title, () => {
   it("[NM41] a container that was never started never will be", async () => {
     const request = engine.request(1, "echo ran");
     expect(await runtime.adopt(request, BOOT)).toBeUndefined();
-    const late = await runtime.launch(request);
-    expect(await late.exited).toBe(126);
+    await expect(runtime.launch(request)).rejects.toThrow("the launch was given up");
     expect(engine.output(request)).toBe("");
   });
 
@@ -298,6 +309,52 @@ describe.skipIf(missing !== undefined)(title, () => {
       const kept = [known, others, fresh].map(({ containerId }) => containerId);
       expect((await engine.names()).toSorted()).toEqual(kept);
     }, 10_000);
+  });
+
+  it("[NM190] what a container writes is rotated and limited as a process's, and kept nowhere else", async () => {
+    const home = new AgentHome(engine.directory);
+    const id = containerId(1);
+    const [logs = ""] = home.containerLogDirectories(id);
+    mkdirSync(logs, { recursive: true });
+    const program =
+      "i=100000; while test $i -lt 400000; do echo $i; i=$((i+1)); done; echo end >&2; sleep 60";
+    const request = engine.request(1, program, {
+      ...{ logDirectories: [logs], stdout: join(logs, "stdout"), stderr: join(logs, "stderr") },
+    });
+    const container = await runtime.launch(request);
+    const rotation = await LogRotation.open({
+      ...{ home, keptBytes: 50_000, storedTo: () => Infinity, log: () => undefined },
+    });
+    const overruns: Overrun[] = [];
+    const monitor = new ContainersMonitor(() => undefined, {
+      diskIntervalMs: 20,
+      logLimits: { directoryBytesMax: 1_000_000, totalBytesMax: 1_000_000 },
+      lookAtLogs: (each) => rotation.rotate(each),
+    });
+    const watched = {
+      ...{ containerId: id, identity: container.identity, memoryMb: 0, isMemoryEnforced: false },
+      ...{ workDirectory: undefined, logDirectories: [logs] },
+    };
+    const writes = () => existsSync(request.stderr) && readFileSync(request.stderr).length > 0;
+    try {
+      monitor.watch(watched, (overrun) => overruns.push(overrun));
+      await vi.waitFor(() => expect(writes()).toBe(true), 20_000);
+      const size = 2_100_000;
+      await vi.waitFor(() => expect(statSync(request.stdout).blocks * 512).toBeLessThan(100_000));
+      const from = rotation.keptFrom(id, "stdout", size);
+      const kept = readFileSync(request.stdout, "utf8").slice(from).trimEnd().split("\n");
+      expect(statSync(request.stdout).size).toBe(size);
+      expect(kept).toEqual(kept.map((_, index) => String(100_000 + from / 7 + index)));
+      expect(kept.at(-1)).toBe("399999");
+      expect(overruns).toEqual([]);
+      // A file that rotation leaves alone.
+      writeFileSync(join(logs, "own.log"), Buffer.alloc(1_000_001));
+      await vi.waitFor(() => expect(overruns[0]?.exitStatus).toBe(-109));
+    } finally {
+      monitor.close();
+    }
+    const inEngine = readdirSync(engine.directory, { recursive: true, encoding: "utf8" });
+    expect(inEngine.filter((path) => path.endsWith("ctr.log"))).toEqual([]);
   });
 
   it("[NM48] a container writes to its own directories, and only reads what was localized", async () => {

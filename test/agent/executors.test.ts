@@ -53,7 +53,7 @@ describe("a node whose operator wants", () => {
     vi.spyOn(process, "getuid").mockReturnValue(0);
     const without = await open({ users: { localUser: "nobody" } });
     expect(without.ok ? "" : without.error.message).toBe(
-      "this machine has no setpriv and no prlimit, which switching users needs",
+      "this machine has no setpriv, which switching users needs",
     );
     expect((await open()).ok).toBe(true);
     expect(lines).toMatchObject([{ event: "executor.confine" }]);

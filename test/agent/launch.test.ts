@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { TestNode } from "./test-node.ts";
@@ -141,6 +141,24 @@ it("never launches a container twice, not even a forgotten one", async () => {
   const again = await node.tracker.untilState(id, "COMPLETE");
   expect(again.exitStatus).toBe(0);
   expect(node.stdout(id)).toBe("once\n");
+});
+
+it("[NM191] keeps nothing of a forgotten container once its token has expired", async () => {
+  const agent = await node.start();
+  const id = await node.run(1, launchContext("true"), { expiresInSeconds: 2 });
+  const state = join(node.home, "nm-state");
+  const files = () => readdirSync(state).filter((name) => name.startsWith(id));
+  await node.tracker.untilState(id, "COMPLETE");
+  node.tracker.acknowledge(id);
+  await vi.waitFor(() => expect(existsSync(node.workDirectory(id))).toBe(false));
+  await agent.close();
+  expect(files().length).toBeGreaterThan(0);
+  // Its record says until when a doubled order must be recognised.
+  const { tokenExpiresMs } = JSON.parse(readFileSync(join(state, `${id}.json`), "utf8"));
+  await vi.waitFor(() => expect(Date.now()).toBeGreaterThan(tokenExpiresMs), 4_000);
+  node.tracker.desired.clear();
+  await node.start();
+  expect(files()).toEqual([]);
 });
 
 it("gives no two live containers the same port", async () => {

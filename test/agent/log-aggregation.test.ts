@@ -52,7 +52,11 @@ afterEach(async () => {
 function openService(rollIntervalMs?: number): LogAggregationService {
   return new LogAggregationService({
     home,
-    uploader: new LogUploader(url, () => "credential"),
+    uploader: new LogUploader(
+      url,
+      () => "credential",
+      () => 0,
+    ),
     log: (line) => lines.push(line),
     nowMs: Date.now,
     backoffMs: () => 5,

@@ -1,5 +1,5 @@
 /** What an operator writes into a node's configuration file, and what the agent makes of it. */
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -22,6 +22,7 @@ import {
   webServerOptionsOf,
 } from "../../src/agent/node-configuration-options.ts";
 import { FAMILIES, PROPERTIES } from "../../src/agent/node-configuration-table.ts";
+import { LIMITS } from "../../src/shared/limits.ts";
 import { readProjectFile } from "../support/source-files.ts";
 import { TestNode } from "./test-node.ts";
 import { launchContext } from "./test-tracker.ts";
@@ -140,8 +141,73 @@ describe("a configuration file", () => {
     ]);
   });
 
-  it("is refused as a list, as XML, and as anything that is no YAML", () => {
-    for (const text of ["- a", "<configuration/>", "a: [", "just words"]) {
+  it("[NM186] may be a yarn-site.xml, which says the same", () => {
+    const site = `<?xml version="1.0"?>
+<?xml-stylesheet type="text/xsl" href="configuration.xsl"?>
+<configuration>
+  <property>
+    <name>yarn.nodemanager.local-dirs</name>
+    <value>file:///disk1,
+      /disk2</value>
+    <description>where they work</description>
+  </property>
+  <property><name>yarn.nodemanager.resource.memory-mb</name><value> 4096 </value></property>
+  <property><name>min.user.id</name><value>500</value><final>true</final></property>
+  <property>
+    <name>yarn.resourcemanager.webapp.address</name>
+    <value>\${yarn.resourcemanager.hostname}:8088</value>
+  </property>
+</configuration>
+`;
+    const { localDirectories, memoryMb, minimumUid, notes } = read(site);
+    expect({ localDirectories, memoryMb, minimumUid }).toEqual({
+      ...{ localDirectories: ["/disk1", "/disk2"], memoryMb: 4_096, minimumUid: 500 },
+    });
+    expect(notes).toEqual(["1 properties are of other daemons and passed over"]);
+    expect(read(`\uFEFF${site}`).memoryMb).toBe(4_096);
+  });
+
+  it("[NM186] as XML is refused with every mistake, and with a variable in what is the node's", () => {
+    const site = (...properties: readonly (readonly [string, string])[]) =>
+      `<configuration>${properties
+        .map(([name, value]) => `<property><name>${name}</name><value>${value}</value></property>`)
+        .join("")}</configuration>`;
+    expect(
+      mistakes(
+        site(["yarn.nodemanager.local-dirs", "${hadoop.tmp.dir}/local"], ["min.user.id", "${id}"]),
+      ),
+    ).toEqual([
+      'yarn.nodemanager.local-dirs: "${hadoop.tmp.dir}/local" has a variable: write out what it stands for',
+      'min.user.id: "${id}" has a variable: write out what it stands for',
+    ]);
+    expect(mistakes(site(["yarn.nodemanager.localdirs", "/disk"]))).toEqual([
+      "yarn.nodemanager.localdirs: unknown property; did you mean yarn.nodemanager.local-dirs?",
+    ]);
+  });
+
+  it.each([
+    ['<!DOCTYPE c [<!ENTITY e SYSTEM "file:///etc/passwd">]><configuration/>', "document type"],
+    [
+      "<configuration><property><name>min.user.id</name><value>&e;</value></property></configuration>",
+      "the entity &e; is not allowed",
+    ],
+    [
+      '<configuration xmlns:xi="http://www.w3.org/2001/XInclude"><xi:include href="/etc/passwd"/></configuration>',
+      "attributes are not allowed",
+    ],
+    [`<configuration>${"<property>".repeat(50_000)}`, "<property> is not allowed here"],
+    ["<configuration><property>", "expects <name>"],
+  ])("[NM186] as XML that does more than say properties is refused: %#", (text, message) => {
+    expect(mistakes(text).join()).toContain(message);
+  });
+
+  it("[NM186] as XML that is too large is refused", () => {
+    const text = `<configuration><!--${"x".repeat(LIMITS.requestBodyBytesMax)}--></configuration>`;
+    expect(parseNodeConfigurationText(text)).toMatchObject({ ok: false });
+  });
+
+  it("is refused as a list, and as anything that is no YAML", () => {
+    for (const text of ["- a", "a: [", "just words"]) {
       expect(parseNodeConfigurationText(text)).toMatchObject({ ok: false });
     }
   });
@@ -324,11 +390,11 @@ it("[NM118] an agent registers with what its configuration says, and with what w
 
 describe("containers of a configured node", () => {
   /** What a container's process says of itself. */
-  async function run(configuration: string, command: string): Promise<string> {
+  async function run(configuration: string, command: string, extra = {}) {
     const node = await TestNode.create();
     onTestFinished(() => node.close());
     await node.start({ configuration: read(configuration) });
-    const id = await node.run(1, launchContext(command));
+    const id = await node.run(1, launchContext(command), { extra });
     const { exitStatus, diagnostics } = await node.tracker.untilState(id, "COMPLETE");
     expect({ exitStatus, diagnostics }).toMatchObject({ exitStatus: 0 });
     return node.stdout(id);
@@ -340,6 +406,24 @@ describe("containers of a configured node", () => {
       "ulimit -n; grep NoNewPrivs /proc/self/status",
     );
     expect(said).toMatch(/^300\nNoNewPrivs:\s+1\n$/);
+  });
+
+  it("[NM189] get the devices that the operator's script names", async () => {
+    const directory = mkdtempSync(join(tmpdir(), "selvedge-script-"));
+    onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+    const script = join(directory, "devices.sh");
+    const device = { type: "example.com/serial", id: "port7", env: { SERIAL_PORT: "/dev/port7" } };
+    writeFileSync(script, `#!/bin/sh\necho '${JSON.stringify(device)}'\n`, { mode: 0o755 });
+    const said = await run(
+      `selvedge.node.devices.script: ${script}\n`,
+      "echo $SELVEDGE_DEVICES_EXAMPLE_COM_SERIAL $SERIAL_PORT",
+      { "example.com/serial": 1 },
+    );
+    expect(said).toBe("port7 /dev/port7\n");
+    chmodSync(script, 0o777);
+    await expect(run(`selvedge.node.devices.script: ${script}\n`, "true")).rejects.toThrow(
+      `others may write to ${script}`,
+    );
   });
 
   it.skipIf(process.getuid?.() !== 0)(

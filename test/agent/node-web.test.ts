@@ -50,7 +50,9 @@ const state: NodeWebState = {
     ...{ containersVirtualBytes: 5, containersCpuPercent: 6 },
   }),
   logFiles: async (id) =>
-    id === ONE ? [{ name: "stdout", sizeBytes: 22, modifiedMs: 1_700_000_000_000 }] : [],
+    id === ONE
+      ? [{ name: "stdout", sizeBytes: 22, droppedBytes: 4, modifiedMs: 1_700_000_000_000 }]
+      : [],
   readLog: async (id, file, { offset, lengthMax }) => {
     if (id !== ONE || file !== "stdout") return undefined;
     const start = offset < 0 ? Math.max(0, TEXT.length + offset) : offset;
@@ -128,6 +130,7 @@ describe("the NodeManager's REST", () => {
               {
                 fileName: "stdout",
                 fileSize: "22",
+                droppedBytes: 4,
                 lastModifiedTime: "Tue, 14 Nov 2023 22:13:20 GMT",
               },
             ],

@@ -6,6 +6,7 @@ import {
   lstatSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   statSync,
@@ -15,7 +16,7 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { ConfinedLauncher } from "../../src/agent/confined-launcher.ts";
+import { ConfinedLauncher, NO_NEW_PRIVILEGES } from "../../src/agent/confined-launcher.ts";
 import { ContainerLauncher } from "../../src/agent/container-launcher.ts";
 import type { LaunchRequest } from "../../src/agent/container-runtime.ts";
 import { launchScript } from "../../src/agent/launch-context.ts";
@@ -117,9 +118,8 @@ function prepare(sequence: number, user: string, command: string): LaunchRequest
 function launcher(users: OsUsers | undefined, rlimits = effectiveRlimits({ nofile: 500 })) {
   const state = join(home, "nm-state");
   mkdirSync(state, { recursive: true, mode: 0o700 });
-  const inner = new ContainerLauncher(state, readBootId());
-  const directory = join(state, "confined");
-  return new ConfinedLauncher({ inner, directory, rlimits, ...(users ? { users } : {}) });
+  const inner = new ContainerLauncher(state, readBootId(), NO_NEW_PRIVILEGES);
+  return new ConfinedLauncher({ inner, rlimits, ...(users ? { users } : {}) });
 }
 
 describe("[NM56] a container that runs as the agent's own user", () => {
@@ -237,6 +237,6 @@ describe.skipIf(!isRoot)("containers of two users", () => {
     expect(confined.exitCodeOf(alice)).toBe(3);
     await confined.forget(alice.containerId);
     expect(confined.exitCodeOf(alice)).toBeUndefined();
-    expect(existsSync(join(home, "nm-state", "confined", `${alice.containerId}.1`))).toBe(false);
+    expect(readdirSync(join(home, "nm-state"))).toEqual([]);
   });
 });

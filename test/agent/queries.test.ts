@@ -1,6 +1,10 @@
 /** What is asked of a node through its connection. */
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { fail, ok } from "../../src/shared/errors.ts";
+import {
+  SIGNAL_LIFETIME_MS,
+  type SignalContainerCommand,
+} from "../../src/shared/protocol/node-query.ts";
 import { containerId, TestNode } from "./test-node.ts";
 import { launchContext } from "./test-tracker.ts";
 
@@ -9,6 +13,12 @@ beforeEach(async () => {
   node = await TestNode.create();
 });
 afterEach(() => node.close());
+
+/** In time, by this machine's clock. */
+const signalOf = (container: string, command: SignalContainerCommand) => ({
+  ...{ type: "signal" as const, containerId: container, command },
+  expiresMs: Date.now() + SIGNAL_LIFETIME_MS,
+});
 
 it.each([
   ["OUTPUT_THREAD_DUMP", "QUIT"],
@@ -21,9 +31,7 @@ it.each([
     launchContext(`trap 'echo got ${signal}' ${signal}; echo up; ${loop}`),
   );
   await vi.waitFor(() => expect(node.stdout(id)).toBe("up\n"));
-  expect(await node.tracker.query({ type: "signal", containerId: id, command })).toMatchObject({
-    body: "null",
-  });
+  expect(await node.tracker.query(signalOf(id, command))).toMatchObject({ body: "null" });
   await vi.waitFor(() => expect(node.stdout(id)).toBe(`up\ngot ${signal}\n`));
 });
 
@@ -31,20 +39,53 @@ it("[NM11] FORCEFUL_SHUTDOWN kills the container, which ends as a killed process
   await node.start();
   const id = await node.run(1, launchContext("trap '' TERM; echo up; exec sleep 60"));
   await vi.waitFor(() => expect(node.stdout(id)).toBe("up\n"));
-  await node.tracker.query({ type: "signal", containerId: id, command: "FORCEFUL_SHUTDOWN" });
+  await node.tracker.query(signalOf(id, "FORCEFUL_SHUTDOWN"));
   const status = await node.tracker.untilState(id, "COMPLETE");
   expect(status.exitStatus).toBe(137);
 });
 
 it("[NM11] says which container is not there, or has no process", async () => {
   await node.start();
-  const signal = { type: "signal", command: "GRACEFUL_SHUTDOWN" } as const;
-  const unknown = await node.tracker.query({ ...signal, containerId: containerId(9) });
+  const unknown = await node.tracker.query(signalOf(containerId(9), "GRACEFUL_SHUTDOWN"));
   expect(unknown.error).toMatchObject({ code: "NOT_FOUND" });
   const id = await node.run(1, launchContext("true"));
   await node.tracker.untilState(id, "COMPLETE");
-  const over = await node.tracker.query({ ...signal, containerId: id });
+  const over = await node.tracker.query(signalOf(id, "GRACEFUL_SHUTDOWN"));
   expect(over.error).toMatchObject({ code: "FAILED_PRECONDITION" });
+});
+
+/** Says which signals it gets, and ends at SIGTERM. */
+const TELLTALE =
+  "trap 'echo quit' QUIT; trap 'echo term; exit' TERM; echo up; while :; do sleep 0.02; done";
+
+it("[NM160] a signal that comes too late is refused, and reaches no process", async () => {
+  await node.start();
+  const id = await node.run(1, launchContext(TELLTALE));
+  await vi.waitFor(() => expect(node.stdout(id)).toBe("up\n"));
+  const late = { ...signalOf(id, "OUTPUT_THREAD_DUMP"), expiresMs: Date.now() - 1 };
+  expect((await node.tracker.query(late)).error).toMatchObject({
+    code: "FAILED_PRECONDITION",
+    message: expect.stringContaining("ms too late"),
+  });
+  await node.tracker.query(signalOf(id, "GRACEFUL_SHUTDOWN"));
+  await node.tracker.untilState(id, "COMPLETE");
+  expect(node.stdout(id)).toBe("up\nterm\n");
+});
+
+it("[NM160] an order for a signal that arrives twice signals once", async () => {
+  await node.start();
+  const id = await node.run(1, launchContext(TELLTALE));
+  await vi.waitFor(() => expect(node.stdout(id)).toBe("up\n"));
+  const query = signalOf(id, "OUTPUT_THREAD_DUMP");
+  const order = { type: "node-query", requestId: "twice", query } as const;
+  node.tracker.send(order);
+  await vi.waitFor(() => expect(node.stdout(id)).toBe("up\nquit\n"));
+  node.tracker.send(order);
+  await vi.waitFor(() => expect(node.tracker.answers).toHaveLength(2));
+  await node.tracker.query(signalOf(id, "GRACEFUL_SHUTDOWN"));
+  await node.tracker.untilState(id, "COMPLETE");
+  expect(node.stdout(id)).toBe("up\nquit\nterm\n");
+  expect(node.tracker.answers.map(({ body }) => body)).toEqual(["null", "null", "null"]);
 });
 
 it("[NM12] answers as JSON what its handler says, and its failures with code and hint", async () => {

@@ -22,13 +22,14 @@ import {
 
 export const CREDENTIAL = "node-credential";
 export const JOIN_TOKEN = "join-token";
-const PATIENCE_MS = 8_000;
 
 export type Claims = {
   readonly containerId: string;
   readonly nodeId: string;
   readonly user: string;
   readonly memoryMb?: number;
+  /** Amounts of further resource types. */
+  readonly extra?: Readonly<Record<string, number>>;
   readonly expiresInSeconds?: number;
   /** Of the container's updates. */
   readonly version?: number;
@@ -44,8 +45,14 @@ export async function signingKey(kid: string): Promise<SigningKey> {
   const { x } = await exportJWK(publicKey);
   return {
     verificationKey: { kid, kty: "OKP", crv: "Ed25519", x: x ?? "" },
-    sign: ({ containerId, nodeId, user, memoryMb = 128, expiresInSeconds = 600, version }) =>
-      new SignJWT({ containerId, nodeId, user, version, resource: { memoryMb, vcores: 1 } })
+    sign: ({ containerId, nodeId, user, memoryMb = 128, extra, expiresInSeconds = 600, version }) =>
+      new SignJWT({
+        containerId,
+        nodeId,
+        user,
+        version,
+        resource: { memoryMb, vcores: 1, ...(extra ? { extra } : {}) },
+      })
         .setProtectedHeader({ alg: "EdDSA", kid })
         .setAudience("container")
         .setExpirationTime(Math.floor(Date.now() / 1_000) + expiresInSeconds)
@@ -88,6 +95,8 @@ export class TestTracker {
   readonly finished: string[] = [];
   readonly desired = new Map<ContainerId, DesiredContainer>();
   readonly joins: string[] = [];
+  /** What is answered, one after the other, to those who want to join, instead of a credential. */
+  readonly joinFailures: (readonly [status: number, body: unknown])[] = [];
   connections = 0;
   pings = 0;
   generation = 0;
@@ -96,6 +105,10 @@ export class TestTracker {
   /** Every end is acknowledged as soon as it is heard, as a real tracker does. */
   isAcknowledging = false;
   pingIntervalMs = 1_000;
+  /** How long a condition is waited for. */
+  patienceMs = 8_000;
+  /** Called with every status as it is heard. */
+  onStatus: (status: ContainerStatus) => void = () => undefined;
   readonly #server: Server;
   readonly #sockets = new Set<WebSocket>();
   readonly #byNode = new Map<string, WebSocket>();
@@ -169,9 +182,9 @@ export class TestTracker {
     return this.until("an answer", () => this.answers.find((each) => each.requestId === requestId));
   }
 
-  acknowledge(containerId: ContainerId): void {
-    this.desired.delete(containerId);
-    this.send({ type: "acknowledge", containerIds: [containerId] });
+  acknowledge(...containerIds: ContainerId[]): void {
+    for (const containerId of containerIds) this.desired.delete(containerId);
+    this.send({ type: "acknowledge", containerIds });
   }
 
   send(message: TrackerMessage): void {
@@ -196,7 +209,7 @@ export class TestTracker {
     const timer = setTimeout(() => {
       const heard = JSON.stringify([...this.statuses.values()]);
       reject(new Error(`waited in vain for ${what}; statuses: ${heard}`));
-    }, PATIENCE_MS);
+    }, this.patienceMs);
     this.#waiting.add(look);
     look();
     try {
@@ -262,6 +275,7 @@ export class TestTracker {
         this.statuses.set(status.containerId, status);
         this.history.push(status);
         if (status.state === "COMPLETE") ended.push(status.containerId);
+        this.onStatus(status);
       }
     }
     const acknowledged = this.isAcknowledging ? ended : [];
@@ -287,6 +301,8 @@ export class TestTracker {
     for await (const chunk of request) text += chunk;
     const isFrom = (token: string) => request.headers.authorization === `Bearer ${token}`;
     if (request.url === "/ws/v1/node/join" && isFrom(JOIN_TOKEN)) {
+      const failure = this.joinFailures.shift();
+      if (failure !== undefined) return [...failure];
       const { nodeId } = JSON.parse(text);
       this.joins.push(nodeId);
       return [200, { nodeId, credential: CREDENTIAL, expiresMs: Date.now() + 3_600_000 }];

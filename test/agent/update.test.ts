@@ -1,8 +1,10 @@
 /** A container that is changed while it runs: another launch context, another resource. */
+
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import type { ContainerLaunchContext } from "../../src/shared/container.ts";
+import { SIGNAL_LIFETIME_MS } from "../../src/shared/protocol/node-query.ts";
 import { TestNode } from "./test-node.ts";
 import { launchContext } from "./test-tracker.ts";
 
@@ -38,6 +40,18 @@ it("[NM8] an upgrade in place keeps the container, its directory and its ports",
   await vi.waitFor(() => expect(node.stdout(id)).toBe("v1\nv2\n"));
   expect(readFileSync(join(node.workDirectory(id), "new.conf"), "utf8")).toBe("new");
   expect(existsSync(join(node.workDirectory(id), "old.conf"))).toBe(false);
+});
+
+it("[RG19] what takes the place of a process in place has the container's registry credential", async () => {
+  const registry = { path: "/users/alice/yarn-service/web/components/ctr-1", token: "ey.secret" };
+  const show = 'echo "$SELVEDGE_REGISTRY_PATH $SELVEDGE_REGISTRY_TOKEN"; exec sleep 60';
+  const id = await node.run(1, launchContext(show, { registry }));
+  const line = `${registry.path} ${registry.token}\n`;
+  await vi.waitFor(() => expect(node.stdout(id)).toBe(line));
+  await node.tracker.update(id, 1, { launch: launchContext(show, { version: 2 }) });
+  await vi.waitFor(() => expect(node.stdout(id)).toBe(line + line));
+  await node.tracker.update(id, 2, { launch: launchContext(show, { version: 3 }) });
+  await vi.waitFor(() => expect(node.stdout(id)).toBe(line + line + line));
 });
 
 it("[NM8] an upgrade is carried out once, however often it is said", async () => {
@@ -112,7 +126,10 @@ it("[NM8] a container can be stopped while it is upgraded", async () => {
     return node.tracker.statuses.get(id)?.revision === 1;
   });
   node.tracker.stop(id);
-  await node.tracker.query({ type: "signal", containerId: id, command: "FORCEFUL_SHUTDOWN" });
+  await node.tracker.query({
+    ...{ type: "signal", containerId: id, command: "FORCEFUL_SHUTDOWN" },
+    expiresMs: Date.now() + SIGNAL_LIFETIME_MS,
+  });
   const status = await node.tracker.untilState(id, "COMPLETE");
   expect(status.exitStatus).toBe(-105);
   expect(node.stdout(id)).toBe("v1\n");

@@ -35,10 +35,11 @@ const EXCEPTIONS: readonly (readonly [from: RegExp, to: RegExp])[] = [
 
 /** The files of src/ that may start processes, and what they start. */
 const STARTS_PROCESSES: Readonly<Record<string, string>> = {
-  "src/agent/container-launcher.ts": "containers, and what runs in them",
   "src/agent/devices.ts": "the operator's script that names devices",
   "src/agent/docker/docker-cli.ts": "the client of docker, podman or nerdctl, with arguments only",
   "src/agent/health/health-script.ts": "the operator's health check",
+  "src/agent/process-spawner.ts": "containers, and what runs in them",
+  "src/agent/punch-hole.ts": "fallocate, on an open file of the agent's",
   "src/cli/system-program.ts": "programs of the machine that the node's commands ask",
 };
 

@@ -43,11 +43,37 @@ it("[NM73] an application that is over is read from the store, in the order of t
   expect(ran.stderr).toContain(`hello-0: the end of ${OLD} is not stored`);
 });
 
+it("[NM167] another user's application is read by whom it lets in, when it is over", async () => {
+  const refused = problem(403, "PERMISSION_DENIED", "user eve may not act for user joe");
+  cluster.play("GET /app/v1/services?user=joe", refused);
+  const ofJoe = `GET /ws/v1/logs/${APPLICATION}?user=joe`;
+  cluster.play(ofJoe, { body: { containers: [kept(OLD, "hello-0", 1)] } });
+  cluster.play(`${target(OLD)}&user=joe`, log("for eve\n"));
+  const ran = await desk.run(["--user", "joe", "logs", APPLICATION, "-i", "hello-0"]);
+  expect(ran.stdout).toBe("for eve\n");
+  cluster.play(ofJoe, refused);
+  const hidden = await desk.run(["--user", "joe", "logs", APPLICATION]);
+  expect(hidden.exitCode).toBe(41);
+  expect(hidden.stderr).toContain("may not act for user joe");
+});
+
 it("[NM73] components, instances and patterns choose among its lines", async () => {
   playApplication();
   expect((await logs(APPLICATION, "-c", "hello")).stdout).toBe("hello-0 | second\n");
   expect((await logs(APPLICATION, "-i", "web-0", "--grep", "err")).stdout).toBe("first error\n");
   expect((await logs(APPLICATION, "--grep", "(")).exitCode).toBe(2);
+});
+
+it("[NM184] containers that ended before the wanted time are not even asked for", async () => {
+  const since = 1_795_270_000_000;
+  cluster.play("GET /app/v1/services", { body: [] });
+  cluster.play(`GET /ws/v1/logs/${APPLICATION}`, {
+    body: { containers: [kept(OLDER, "web-0", since - 1), kept(OLD, "hello-0", since + 1)] },
+  });
+  cluster.play(`${target(OLD)}&since=${since}`, log("2026-11-21T14:10:00Z new\n"));
+  const ran = await logs(APPLICATION, "--since", new Date(since).toISOString());
+  expect(ran.stdout).toBe("hello-0 | 2026-11-21T14:10:00Z new\n");
+  expect(ran.stderr).toBe("");
 });
 
 it("[NM73] a service's earlier containers come before the present ones, each once", async () => {

@@ -58,6 +58,14 @@ describe("what there is", () => {
     ]);
   });
 
+  it("[NM183] says where something was dropped, and goes on behind it", async () => {
+    const more = { data: "later\n", nextOffset: 20_000_006, end: true, droppedBytes: 20_000_000 };
+    cluster.play(logTarget(0, 6), { body: more });
+    const ran = await logs("-i", "hello-0");
+    expect(ran.stdout).toBe("one\ntw\nlater\n");
+    expect(ran.stderr).toBe("hello-0: 19.1 MB dropped by rotation\n");
+  });
+
   it("may be stderr's", async () => {
     cluster.play(logTarget(0, 0, 0, "stderr"), chunk("oh\n", 3, true));
     expect((await logs("-i", "hello-0", "--file", "stderr")).stdout).toBe("oh\n");
@@ -95,10 +103,66 @@ describe("--tail", () => {
     expect((await logs("-i", "hello-0", "--tail", "2")).stdout).toBe(`first\n${long}\n`);
   });
 
+  it("[NM183] of a log that was rotated looks back to what is kept, and no further", async () => {
+    const kept = { data: "kept\n", nextOffset: 90_000, end: true, droppedBytes: 25_595 };
+    cluster.play(logTarget(0, -25_600), { body: kept });
+    expect((await logs("-i", "hello-0", "--tail", "100")).stdout).toBe("kept\n");
+  });
+
   it("of a short log is all of it", async () => {
     cluster.play(logTarget(0, -25_600), chunk("only\n", 5, true));
     expect((await logs("-i", "hello-0", "--tail", "100")).stdout).toBe("only\n");
   });
+});
+
+describe("--since", () => {
+  const SINCE = "2026-11-21T15:00Z";
+  const target = (number: number) =>
+    logTarget(number, 0).replace("&wait", `&since=${Date.parse(SINCE)}&wait`);
+  const since = (data: string, ...options: string[]) => {
+    cluster.play(target(0), chunk(data, 500, true));
+    return logs("-i", "hello-0", "--since", SINCE, ...options);
+  };
+
+  it("[NM184] shows the lines of that time, each with the lines that belong to it", async () => {
+    const ran = await since(
+      "2026-11-21 14:59:59,999 old\n  at old.js\n2026-11-21 15:00:00,000 new\n  at new.js\n",
+    );
+    expect(ran.stdout).toBe("2026-11-21 15:00:00,000 new\n  at new.js\n");
+    expect(ran.stderr).toBe("");
+  });
+
+  it("[NM184] of lines without times shows what may be new, and says that it is rough", async () => {
+    const ran = await since("one\ntwo\n");
+    expect(ran.stdout).toBe("one\ntwo\n");
+    expect(ran.stderr).toContain("hello-0: its lines begin with no time that is understood");
+  });
+
+  it("[NM184] tells what time it took for which, when no zone is named and nothing is left", async () => {
+    const ran = await since("2026-11-21 10:41:49,123 in New York\n");
+    expect(ran.stdout).toBe("");
+    expect(ran.stderr).toContain(
+      "hello-0: its latest line is of 2026-11-21T10:41:49.123Z, if its times, which name no zone",
+    );
+  });
+
+  it("[NM184] goes with --tail and --grep", async () => {
+    cluster.play(
+      logTarget(0, -512),
+      chunk("2026-11-21T14:00:00Z a\n2026-11-21T15:01:00Z b\n2026-11-21T15:02:00Z c\n", 90, true),
+    );
+    const ran = await logs("-i", "hello-0", "--since", SINCE, "--tail", "2", "--grep", " [ab]$");
+    expect(ran.stdout).toBe("2026-11-21T15:01:00Z b\n");
+  });
+
+  it.each(["yesterday", "10", "10x", "2026-11-41", "-5m", "2026-11-21 15:00"])(
+    "[NM184] cannot be %s",
+    async (text) => {
+      const ran = await logs(`--since=${text}`);
+      expect(ran.exitCode).toBe(2);
+      expect(ran.stderr).toContain("how long ago, such as 30s, 10m, 2h or 3d");
+    },
+  );
 });
 
 describe("nothing to show", () => {

@@ -1,9 +1,12 @@
 /** `selvedge node`, `cluster` and `registry`: looking at a cluster, and becoming part of it. */
+
 import { writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { AgentHome, openHome } from "../../src/agent/agent-home.ts";
 import type { NodeManagerOptions } from "../../src/cli/commands/node.ts";
+import { FINAL_EXIT_CODES } from "../../src/cli/commands/node-unit.ts";
 import { Interrupted } from "../../src/cli/io.ts";
 import { type ClusterPlayer, startClusterPlayer } from "./cluster-player.ts";
 import { createDesk, type Desk, type RunOptions } from "./command.ts";
@@ -114,7 +117,17 @@ describe("node start", () => {
     expect(given?.joinToken).toBe("j0in");
   });
 
-  it("sent away by the cluster says why, and does not exit with 0", async () => {
+  it("[NM188] whose directory another agent has says so, with an exit code of its own", async () => {
+    const home = join(desk.directory, "home");
+    const taken = openHome(new AgentHome(home));
+    const ran = await desk.run(["node", "start", "--home", home, "--token", "j0in"]);
+    expect(ran.exitCode).toBe(54);
+    expect(ran.stderr).toContain(`another agent (process ${process.pid}) is using ${home}`);
+    expect(FINAL_EXIT_CODES).not.toContain(54);
+    if (taken.ok) taken.value();
+  });
+
+  it("[NM188] sent away by the cluster says why, and does not exit with 0", async () => {
     const { ran, isClosed } = await start([], {}, "another agent has this node's name");
     expect(ran.exitCode).toBe(49);
     expect(ran.stderr).toMatch(/^error: the cluster sent node .* away: another agent has/);

@@ -35,7 +35,7 @@ async function resolve(path: string) {
 
 describe("looking up", () => {
   it("[RG61] shows what the command before has done, wherever it was done", async () => {
-    const edge = await serve(inTwoIsolates(cluster.app));
+    const edge = await serve(inTwoIsolates(cluster));
     desk = createDesk(edge.url);
     const bind = ["bind", "-p", HBASE, "--api", "org.apache.hbase", "--rest"];
     for (const uri of ["http://one/", "http://two/", "http://three/"]) {

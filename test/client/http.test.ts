@@ -1,5 +1,8 @@
 /** How the typed client speaks HTTP: what it sends, what it repeats, and what it says went wrong. */
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { clusterClient } from "../../src/client/cluster.ts";
 import { clusterUrl, createHttp, type HttpOptions, TextBody } from "../../src/client/http.ts";
 import { ProblemError } from "../../src/client/problem-error.ts";
@@ -47,6 +50,26 @@ describe("what is sent", () => {
     await problemOf(services.get("../admin?"));
     expect(cluster.requests[0]?.target).toBe("/app/v1/services/..%2Fadmin%3F?user=joe%26x%3Dy");
   });
+});
+
+it("[NM192] an answer is waited for as long as its caller says", async () => {
+  const answers: (() => void)[] = [];
+  const server = createServer((_, response) => {
+    answers.push(() => response.end('{"late": true}'));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const hasty = createHttp({ url, timeoutMs: 50 }).request("POST", "/x");
+  expect((await problemOf(hasty)).message).toBe(`${url} did not answer within 0.05 s`);
+  const patient = createHttp({ url, timeoutMs: 290_000 }).request("POST", "/x");
+  await vi.waitFor(() => expect(answers).toHaveLength(2));
+  answers[1]?.();
+  expect(await patient).toEqual({ late: true });
 });
 
 describe("what comes back", () => {

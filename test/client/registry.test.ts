@@ -53,7 +53,7 @@ describe("RegistryOperations", () => {
   });
 
   it("[RG61] shows what it has written itself, where others may see what was before", async () => {
-    const edge = await serve(inTwoIsolates(cluster.app));
+    const edge = await serve(inTwoIsolates(cluster));
     const client = (token?: string) =>
       registryClient(createHttp({ url: edge.url, ...(token === undefined ? {} : { token }) }));
     const [writer, other] = [client(cluster.tokens.joe), client()];

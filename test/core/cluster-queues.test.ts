@@ -87,6 +87,7 @@ function context(
     applicationType: "yarn-service",
     master: `default/${user}/web`,
     submissionId: `submission-${submissions}`,
+    acls: {},
     largestRequests: [],
     ...more,
   };
@@ -232,7 +233,8 @@ describe("a dry run", () => {
     const cluster = shop();
     const { attemptId, applicationId } = submitted(cluster, "joe", "dev");
     ask(cluster, attemptId, 20);
-    expect(getActivities(cluster)).toMatchObject([
+    const joe = { user: "joe", groups: [], isAdmin: false };
+    expect(getActivities(cluster, joe)).toMatchObject([
       { applicationId, queue: "root.dev", waiting: [{ reason: expect.stringMatching(/\S/) }] },
     ]);
   });

@@ -12,6 +12,7 @@ import {
   registerApplicationMaster,
 } from "../../src/core/cluster/application-master.ts";
 import { ALLOCATION_EXPIRY_MS, Cluster } from "../../src/core/cluster/cluster.ts";
+import { getContainer, getContainers } from "../../src/core/cluster/containers.ts";
 import {
   cleanupsSent,
   expireAllocations,
@@ -89,6 +90,7 @@ function context(submissionId = "one", memoryMb = 1_024) {
     applicationType: "yarn-service",
     master: "default/ann/hello",
     submissionId,
+    acls: {},
     largestRequests: [{ component: "web", resource: { memoryMb, vcores: 1 } }],
   } as const;
 }
@@ -108,6 +110,26 @@ it("[RG16] a container that its master was never told of leaves nothing to purge
   expect(cluster.containers.size).toBe(1);
   report("a", "LOST");
   expect([cluster.containers.size, cluster.purges.size]).toEqual([0, 0]);
+});
+
+it("[NM161] shows a container from its allocation until its end is known to its master", () => {
+  const { cluster, attemptId, request, said, reportContainer } = bench();
+  const [container] = said(request(0, 2)).allocated;
+  const containerId = container?.containerId ?? "";
+  expect(getContainers(cluster, attemptId)).toMatchObject([
+    { containerId, nodeId: "a:1", resource: GB, state: "NEW", exitStatus: null },
+    { state: "NEW" },
+  ]);
+  expect(getContainers(cluster, "appattempt_1_0001_000001")).toEqual([]);
+  reportContainer(containerId);
+  expect(getContainer(cluster, containerId)).toMatchObject({ value: { state: "RUNNING" } });
+  reportContainer(containerId, { state: "COMPLETE", exitStatus: 3, diagnostics: "oops" });
+  const over = { state: "COMPLETE", exitStatus: 3, diagnostics: "oops" };
+  expect(getContainer(cluster, containerId)).toMatchObject({ value: over });
+  said(request(1));
+  said(request(2));
+  expect(getContainer(cluster, containerId)).toMatchObject({ error: { code: "NOT_FOUND" } });
+  expect(getContainers(cluster, attemptId)).toHaveLength(1);
 });
 
 describe("submitting an application", () => {

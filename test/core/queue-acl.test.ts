@@ -1,12 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
-  allows,
-  checkQueueRight,
-  formatQueueAcl,
-  parseQueueAcl,
-  type QueueCaller,
-} from "../../src/core/scheduler/queue-acl.ts";
+  formatAccessControlList,
+  parseAccessControlList,
+} from "../../src/core/access-control-list.ts";
+import { allows, checkQueueRight, type QueueCaller } from "../../src/core/scheduler/queue-acl.ts";
 import { configurationOf } from "../support/scheduler-configuration.ts";
 
 function caller(user: string, ...groups: string[]): QueueCaller {
@@ -27,11 +25,13 @@ describe("the text of an ACL", () => {
       { everybody: false, users: ["user1", "user2"], groups: ["group1", "group2"] },
     ],
   ])("[CS57] %j names users, a blank, and groups", (text, value) => {
-    expect(parseQueueAcl(text)).toEqual({ value });
+    expect(parseAccessControlList(text)).toEqual({ value });
   });
 
   it.each(["a b c", "alice,*", "~alice"])("[CS57] %j is refused", (text) => {
-    expect(parseQueueAcl(text)).toEqual({ expects: expect.stringContaining("users with commas") });
+    expect(parseAccessControlList(text)).toEqual({
+      expects: expect.stringContaining("users with commas"),
+    });
   });
 
   it("[CS57] that was written is read as the same ACL", () => {
@@ -39,7 +39,7 @@ describe("the text of an ACL", () => {
     fc.assert(
       fc.property(names, names, (users, groups) => {
         const acl = { everybody: false as const, users, groups };
-        expect(parseQueueAcl(formatQueueAcl(acl))).toEqual({ value: acl });
+        expect(parseAccessControlList(formatAccessControlList(acl))).toEqual({ value: acl });
       }),
     );
   });

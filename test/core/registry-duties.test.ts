@@ -115,6 +115,7 @@ describe("a user who submits", () => {
       applicationType: "yarn-service",
       master: "default/ann/other",
       submissionId: "other",
+      acls: {},
       largestRequests: [],
     } as const;
     submitApplication(cluster, again, bench.nowMs);

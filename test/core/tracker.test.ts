@@ -340,7 +340,8 @@ describe("changing a container that runs", () => {
     hear(status(C1));
     sent();
     const request = { ...upgrade, reInitialization: "PENDING" } as const;
-    expect(tracker.updateContainers(MASTER, [request])).toEqual([]);
+    const updated = [{ containerId: C1, revision: 1 }];
+    expect(tracker.updateContainers(MASTER, [request])).toEqual(updated);
     const entry = {
       state: "RUN",
       revision: 1,
@@ -390,8 +391,10 @@ describe("changing a container that runs", () => {
     start(C2);
     hear(ended(C2));
     sent();
-    expect(tracker.updateContainers("default/eve/other", [upgrade])).toEqual([C1]);
-    expect(tracker.updateContainers(MASTER, [{ ...upgrade, containerId: C2 }])).toEqual([C2]);
+    const refused = (containerId: string) => [{ containerId, revision: null }];
+    expect(tracker.updateContainers("default/eve/other", [upgrade])).toEqual(refused(C1));
+    const ofEnded = { ...upgrade, containerId: C2 };
+    expect(tracker.updateContainers(MASTER, [ofEnded])).toEqual(refused(C2));
     expect(sent()).toEqual([]);
   });
 });

@@ -1,5 +1,5 @@
 /** Aggregated logs over real R2, through the Worker: what nodes may write, and what users read. */
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { type EdgeCluster, openCluster } from "./support/edge-cluster.ts";
 import { isStable } from "./support/thread.ts";
 
@@ -36,10 +36,11 @@ async function packed(text: string): Promise<Uint8Array<ArrayBuffer>> {
 async function put(
   start: number,
   text: string,
-  { token = node, file = "stdout", sent = text } = {},
+  { token = node, file = "stdout", sent = text, follows = start } = {},
 ) {
   const end = start + new TextEncoder().encode(text).length;
-  const path = `/ws/v1/node/logs/${containerId}/${file}/${start}?user=ann&end=${end}`;
+  const query = `user=ann&end=${end}${follows === start ? "" : `&follows=${follows}`}`;
+  const path = `/ws/v1/node/logs/${containerId}/${file}/${start}?${query}`;
   return cluster.send(path, await packed(sent), token);
 }
 
@@ -57,8 +58,8 @@ const read = (offset: number, length = 1_000, token?: string) =>
     token === undefined ? {} : { token },
   );
 
-async function tokenOf(user: string): Promise<string> {
-  const options = { method: "POST", body: { user, role: "user" } };
+async function tokenOf(user: string, groups: readonly string[] = []): Promise<string> {
+  const options = { method: "POST", body: { user, role: "user", groups } };
   return (await cluster.call<{ token: string }>("/ws/v1/security/tokens", options)).token;
 }
 
@@ -112,6 +113,14 @@ describe("a node", () => {
     expect(await stored()).toEqual({ stdout: 10, stderr: 3 });
   });
 
+  it("[NM183] goes on behind what it has dropped, when it says so", async () => {
+    await announce();
+    await put(0, "0123456789");
+    await put(2_000_000, "after", { follows: 10 });
+    expect(await stored()).toEqual({ stdout: 2_000_005 });
+    expect((await put(5, "late", { follows: 6 })).status).toBe(400);
+  });
+
   it.each([
     [5, "", 400],
     [0, "x".repeat(1_048_577), 400],
@@ -136,6 +145,17 @@ describe("a user", () => {
     expect(await (await read(17)).json()).toEqual({ data: "", nextOffset: 17, end: true });
   });
 
+  it("[NM183] is told how much was dropped before it was stored, and reads on behind it", async () => {
+    await put(0, "first\n");
+    await put(2_000_000, "later\n", { follows: 6 });
+    await announce(node, "ann", true);
+    expect(await (await read(0)).json()).toEqual({ data: "first\n", nextOffset: 6, end: false });
+    const later = { data: "later\n", nextOffset: 2_000_006, end: true };
+    expect(await (await read(6)).json()).toEqual({ ...later, droppedBytes: 1_999_994 });
+    expect(await (await read(1_000_000)).json()).toEqual({ ...later, droppedBytes: 1_000_000 });
+    expect(await (await read(-6)).json()).toEqual(later);
+  });
+
   it("[NM72] finds the containers of an application, and their files", async () => {
     await put(0, "x");
     const { containers } = await cluster.call<{ containers: unknown[] }>(
@@ -147,6 +167,33 @@ describe("a user", () => {
     expect(await cluster.call(`/ws/v1/logs/${containerId}/files`)).toEqual({
       files: [{ name: "stdout", sizeBytes: 1 }],
     });
+  });
+
+  it("[NM185] who wants what is new is spared what was stored before", async () => {
+    await put(0, "before\n");
+    const since = await vi.waitFor(async () => {
+      const [container] = (
+        await cluster.call<{ containers: { announcedMs: number }[] }>(
+          `/ws/v1/logs/${applicationId}`,
+        )
+      ).containers;
+      const nowMs = Date.now();
+      expect(nowMs).toBeGreaterThan((container?.announcedMs ?? nowMs) + 20);
+      return nowMs;
+    });
+    await vi.waitFor(() => expect(Date.now()).toBeGreaterThan(since + 20));
+    await put(7, "after\n");
+    const path = `/ws/v1/logs/${containerId}/files/stdout?since=`;
+    expect(await cluster.call(`${path}${since}`)).toMatchObject({
+      data: "after\n",
+      nextOffset: 13,
+    });
+    expect(await cluster.call(`${path}1`)).toMatchObject({ data: "before\n" });
+    expect(await cluster.call(`${path}${since + 9_000_000}`)).toMatchObject({
+      data: "",
+      nextOffset: 13,
+    });
+    expect((await cluster.fetch(`${path}yesterday`)).status).toBe(400);
   });
 
   it("[NM72] cannot read another's; an administrator says whose are meant", async () => {
@@ -176,5 +223,71 @@ describe("a user", () => {
       return response.ok && ((await response.json()) as { data: string });
     });
     expect(log.data).toBe("kept\n");
+  });
+});
+
+describe("a service that lets somebody see it", () => {
+  beforeEach(async () => {
+    const [agent] = cluster.agents;
+    await cluster.destroy();
+    await cluster.until("the end of the first service", () => agent?.running().length === 0);
+    const properties = { "yarn.service.acl.view-app": "joe ops" };
+    await cluster.launch({}, { configuration: { properties } });
+    await cluster.serviceIs("STABLE");
+    const { components, id } = await cluster.view();
+    containerId = components[0]?.containers[0]?.id ?? "";
+    applicationId = id ?? "";
+    await announce();
+    await put(0, "for ops\n");
+  });
+
+  const statusOf = async (path: string, token: string) =>
+    (await cluster.fetch(path, { token })).status;
+
+  it("[NM167] shows itself and its aggregated logs to the users and groups of its ACL", async () => {
+    const joe = await tokenOf("joe");
+    const operator = await tokenOf("zoe", ["ops"]);
+    const stranger = await tokenOf("eve", ["dev"]);
+    const paths = [
+      `/ws/v1/logs/${applicationId}?user=ann`,
+      `/ws/v1/logs/${containerId}/files?user=ann`,
+      `/ws/v1/logs/${containerId}/files/stdout?user=ann`,
+      `/app/v1/services/${cluster.service}?user=ann`,
+      `/app/v1/services/${cluster.service}/events?user=ann`,
+      "/app/v1/services?user=ann",
+    ];
+    for (const path of paths) {
+      expect(await statusOf(path, joe), path).toBe(200);
+      expect(await statusOf(path, operator), path).toBe(200);
+      expect(await statusOf(path, stranger), path).toBe(403);
+    }
+    const app = `/ws/v1/cluster/apps/${applicationId}`;
+    expect(await statusOf(app, joe)).toBe(200);
+    expect(await statusOf(app, stranger)).toBe(404);
+    const kill = { method: "PUT", body: { state: "KILLED" }, token: joe };
+    expect((await cluster.fetch(`${app}/state`, kill)).status).toBe(403);
+  });
+
+  it("[NM167] goes on to show its logs when the cluster has forgotten its containers", async () => {
+    await cluster.destroy();
+    await cluster.until("the container to be forgotten", async () => {
+      const [status] = await cluster.nodeList();
+      return status?.numContainers === 0;
+    });
+    expect((await announce(node, "ann", true)).status).toBe(204);
+    const path = `/ws/v1/logs/${containerId}/files/stdout?user=ann`;
+    expect(await statusOf(path, await tokenOf("joe"))).toBe(200);
+    expect(await statusOf(path, await tokenOf("eve"))).toBe(403);
+  });
+
+  it("[NM167] lets nobody in because a node says so", async () => {
+    const said = await cluster.fetch(`/ws/v1/node/logs/${containerId}`, {
+      method: "PUT",
+      token: node,
+      body: { user: "ann", instance: "hello-0", complete: false, viewAcl: "*" },
+    });
+    expect(said.status).toBe(400);
+    const path = `/ws/v1/logs/${containerId}/files/stdout?user=ann`;
+    expect(await statusOf(path, await tokenOf("eve"))).toBe(403);
   });
 });

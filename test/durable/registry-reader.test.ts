@@ -11,8 +11,12 @@ import {
   SqliteRegistryTree,
 } from "../../src/durable/store/registry-store.ts";
 import { LIMITS } from "../../src/shared/limits.ts";
-import type { RegistryOperation } from "../../src/shared/protocol/registry-operations.ts";
 import type {
+  RegistryNodeView,
+  RegistryOperation,
+} from "../../src/shared/protocol/registry-operations.ts";
+import type {
+  RegistryCopyPage,
   RegistryFindPage,
   RegistryQuery,
   RegistrySubtreePage,
@@ -71,6 +75,53 @@ function countingTree(storage: DurableObjectStorage) {
   const tree = new SqliteRegistryTree({ sql } as unknown as DurableObjectStorage);
   return { tree, rowsRead: () => cursors.reduce((sum, { rowsRead }) => sum + rowsRead, 0) };
 }
+
+describe("the edge", () => {
+  it("[RG75] hears what has happened since a transaction, and that it is too much to say", async () => {
+    const registry = open();
+    const { sequence, changes } = await registry.newsSince(null);
+    expect(changes).toBeNull();
+    expectOk(await registry.transact([bind("/users/joe/db", withApi("a:b"))]));
+    expectOk(await registry.delete("/users/joe", true));
+    expect(await registry.newsSince(sequence)).toEqual({
+      sequence: sequence + 2,
+      changes: [
+        { type: "created", path: "/users/joe" },
+        { type: "bound", path: "/users/joe/db" },
+        { type: "deleted", path: "/users/joe" },
+      ],
+    });
+    expect(await registry.newsSince(sequence + 2)).toEqual({ sequence: sequence + 2, changes: [] });
+    const changed = Array.from({ length: LIMITS.registryNewsMax + 1 }, (_, n) =>
+      bind(`/users/joe/s${n % 10}`, withApi(`version:v${n}`)),
+    );
+    await fill(registry, changed);
+    expect((await registry.newsSince(sequence)).changes).toBeNull();
+  });
+
+  it("[RG75] copies every node once, as it is read, without those that have many children", async () => {
+    const registry = open();
+    await fill(registry, manyServices(1_500, 3));
+    const nodes: RegistryNodeView[] = [];
+    let pages = 0;
+    let next: string | null = null;
+    do {
+      const page: RegistryCopyPage = await registry.copy(next);
+      nodes.push(...page.nodes);
+      pages += 1;
+      next = page.next;
+    } while (next !== null);
+    const paths = nodes.map(({ path }) => path);
+    // The services, each user's home and the node below it, and /services.
+    expect([paths.length, new Set(paths).size]).toEqual([1_500 + 2 * 150 + 1, paths.length]);
+    expect(pages).toBe(Math.ceil((paths.length + 1) / LIMITS.registryCopyNodesMax));
+    expect(paths).not.toContain("/users");
+    for (const path of ["/users/u7", "/users/u7/x", "/users/u149/x/s1499"]) {
+      const read = await registry.readNode(path, null);
+      expect(nodes.find((node) => node.path === path)).toEqual(read.ok ? read.value : null);
+    }
+  });
+});
 
 describe("pages and searches", () => {
   it("[RG21] [RG22] [RG23] are those of the same registry over a Map, after any changes", async () => {

@@ -100,7 +100,7 @@ describe("the store", () => {
           .map(({ detail }) => detail),
       );
     });
-    expect(plans).toContainEqual(expect.stringContaining("registry_node_bound_to (yarn_id=? AND"));
+    expect(plans).toContainEqual("SEARCH t USING PRIMARY KEY (term=?)");
     expect(plans.filter((detail) => /SCAN|TEMP B-TREE/.test(detail))).toEqual([]);
   });
 

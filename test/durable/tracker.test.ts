@@ -349,6 +349,38 @@ describe("what is put through to a node", () => {
     });
   });
 
+  it("[NM162] is lost with the connection: a signal reaches no node that comes back later", async () => {
+    const agent = await cluster.startNode("a:8041");
+    await cluster.launch();
+    await isStable(cluster, agent, 1);
+    const [containerId] = agent.running();
+    const signal = () =>
+      cluster.fetch(`/ws/v1/cluster/containers/${containerId}/signal/GRACEFUL_SHUTDOWN`, {
+        method: "POST",
+      });
+    const orders = () => agent.received.filter((message) => message.type === "node-query");
+    /** Answers the order of that number, once it has come. */
+    const carryOut = async (number: number) => {
+      const order = await cluster.until("the order", () => orders()[number]);
+      agent.send({ type: "node-answer", requestId: order.requestId, body: "null" });
+      return order.query;
+    };
+
+    const answer = signal();
+    expect(await carryOut(0)).toMatchObject({ type: "signal", command: "GRACEFUL_SHUTDOWN" });
+    expect((await answer).status).toBe(200);
+
+    agent.disconnect();
+    await presenceIs(agent.nodeId, "DISCONNECTED");
+    expect((await signal()).status).toBe(503);
+    await agent.connect();
+    await presenceIs(agent.nodeId, "CONNECTED");
+    // Whatever had been kept for the node would have come before this.
+    const reply = tracker().queryNode("a:8041", query);
+    expect(await carryOut(1)).toEqual(query);
+    expect((await reply).ok).toBe(true);
+  });
+
   it("[RT13] the end of an application reaches the nodes that have something of it", async () => {
     const agent = await cluster.startNode("a:8041");
     await cluster.launch();

@@ -3,9 +3,11 @@
  * node is gone. And: an agent that dies in the middle of an upload loses nothing and doubles nothing.
  */
 import { execFileSync } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { nodeHome } from "../../scripts/local-cluster.ts";
+import { AgentHome } from "../../src/agent/agent-home.ts";
 import { logsClient } from "../../src/client/logs.ts";
 import type { AggregatedFile } from "../../src/shared/aggregated-logs.ts";
 import { startCluster, type TestCluster } from "../support/cluster.ts";
@@ -96,6 +98,56 @@ describe("a package", () => {
     expect((await selvedge("logs", id ?? "")).trim().split("\n").toSorted()).toEqual(lines);
     const found = await selvedge("logs", id ?? "", "-i", "hello-1", "--grep", "^me");
     expect(found).toBe("me=1\n");
+  });
+});
+
+describe("a log that grows longer than its node keeps", () => {
+  /** What Hadoop's operators have already. */
+  function site(properties: Readonly<Record<string, number>>): string {
+    const path = join(cluster.home, "yarn-site.xml");
+    const lines = Object.entries(properties).map(
+      ([name, value]) => `<property><name>${name}</name><value>${value}</value></property>`,
+    );
+    writeFileSync(path, `<configuration>${lines.join("")}</configuration>`);
+    return path;
+  }
+
+  it("[NM182] [NM183] [NM186] is read whole while it runs: the old from the store, the new from the node", async () => {
+    const configFile = site({
+      "selvedge.node.log-rotation.kept-bytes": 100_000,
+      "yarn.nodemanager.container-log-monitor.interval-ms": 1_000,
+    });
+    await cluster.startNode(3, { memoryMb: 4_096, configFile });
+    await cluster.nodeIs(3, "RUNNING");
+    const count = 17_000;
+    // Slower than an upload: what is dropped is stored.
+    const program =
+      "i=0; while [ $i -lt 17 ]; do seq -f %09.0f $((i*1000)) $((i*1000+999)); sleep 0.3; " +
+      "i=$((i+1)); done; exec sleep 1000";
+    await cluster.launch(
+      yarnfile({
+        name: "talkative",
+        // More than other nodes have.
+        components: [component({ launch_command: program, resource: { memory: "3000" } })],
+      }) as Parameters<TestCluster["launch"]>[0],
+    );
+    const { components } = await cluster.serviceIs("talkative", "STABLE");
+    const { id } = components[0]?.containers[0] ?? {};
+    const home = new AgentHome(nodeHome(cluster.home, 3));
+    const rotated = () => {
+      const facts = statSync(home.logFile(id ?? "", "stdout"));
+      return facts.size === 10 * count && facts.blocks * 512 < 125_000;
+    };
+    await waitFor(rotated, { what: "the log to be rotated", timeoutMs: 60_000 });
+    const { stdout, stderr } = await terminal.selvedge("logs", "talkative", "-i", "hello-0");
+    expect(stderr).toBe("");
+    const lines = stdout.trimEnd().split("\n");
+    expect(lines).toHaveLength(count);
+    expect(lines.every((line, index) => Number(line) === index)).toBe(true);
+    const hour = await terminal.selvedge("logs", "talkative", "-i", "hello-0", "--since", "1h");
+    expect(hour.stdout).toBe(stdout);
+    expect(hour.stderr).toContain("hello-0: its lines begin with no time that is understood");
+    await selvedge("service", "destroy", "talkative", "--yes");
   });
 });
 

@@ -6,6 +6,7 @@
 import {
   type Action,
   type ContainerPhase,
+  type ContainerUpdate,
   type DesiredSet,
   reconcile,
   takeAcknowledged,
@@ -31,6 +32,8 @@ export class SimulatedAgent {
   readonly #machine: Machine;
   readonly #containers = new Map<string, ContainerRecord>();
   readonly #dirty = new Set<string>();
+  /** The latest update of each container that was begun. */
+  readonly #begun = new Map<string, number>();
   #desired: DesiredSet | undefined;
   #connection: Connection | undefined;
   #failures = 0;
@@ -86,7 +89,7 @@ export class SimulatedAgent {
 
   readinessChanged({ containerId, isReady }: SimulatedProcess): void {
     const record = this.#containers.get(containerId);
-    if (record?.phase !== "RUNNING" || !record.needsCheck) return;
+    if (record?.phase !== "RUNNING" || !record.needsCheck || record.next !== undefined) return;
     this.#put({ ...record, status: { ...record.status, ready: isReady } });
     this.#changed(containerId);
   }
@@ -193,8 +196,12 @@ export class SimulatedAgent {
     if (this.#leavesForMs !== null) return;
     this.#forgetOld();
     const actual = new Map<string, ContainerPhase>();
-    for (const [containerId, { phase }] of this.#containers) actual.set(containerId, phase);
-    for (const action of reconcile(this.#desired, actual)) this.#perform(action);
+    const revisions = new Map<string, number>();
+    for (const [containerId, { phase, status }] of this.#containers) {
+      actual.set(containerId, phase);
+      revisions.set(containerId, this.#begun.get(containerId) ?? status.revision ?? 0);
+    }
+    for (const action of reconcile(this.#desired, actual, revisions)) this.#perform(action);
   }
 
   #forgetOld(): void {
@@ -211,6 +218,7 @@ export class SimulatedAgent {
     if (action.type === "START") this.#start(containerId, action.token, action.launch);
     else if (action.type === "STOP") this.#stop(containerId, action);
     else if (action.type === "COMPLETE") this.#complete(containerId, action);
+    else if (action.type === "UPDATE") this.#replace(containerId, action);
     else this.#reportAgain(containerId);
   }
 
@@ -262,6 +270,46 @@ export class SimulatedAgent {
     this.#running(containerId, this.#machine.world.nowMs);
   }
 
+  /** In place: prepared, then told to be under way, then done. Some cannot be prepared. */
+  #replace(containerId: string, { revision, launch }: ContainerUpdate): void {
+    const { random } = this.#machine.world;
+    this.#begun.set(containerId, revision);
+    const isRefused = random.chance(0.2);
+    this.#later(random.between(5, 50), `prepares ${containerId} anew`, () => {
+      const status = this.#containers.get(containerId)?.status;
+      if (!status || this.#containers.get(containerId)?.phase !== "RUNNING") return;
+      const present = status.launchVersion ?? 1;
+      const version = launch?.version ?? present;
+      if (isRefused || version <= present) {
+        this.#settleUpdate(containerId, { revision });
+        return;
+      }
+      this.#update(containerId, { next: version });
+      this.#settleUpdate(containerId, { revision, subState: "REINITIALIZING", ready: false });
+      this.#runAnew(containerId, version);
+    });
+  }
+
+  #runAnew(containerId: string, launchVersion: number): void {
+    this.#later(this.#machine.world.random.between(5, 200), `runs ${containerId} anew`, () => {
+      const record = this.#containers.get(containerId);
+      if (record?.phase !== "RUNNING") return;
+      const { next: _, ...settled } = record;
+      this.#put(settled);
+      const process = this.#machine.processes.get(containerId);
+      const ready = !record.needsCheck || process?.isReady === true;
+      this.#settleUpdate(containerId, { launchVersion, subState: "RUNNING", ready });
+    });
+  }
+
+  #settleUpdate(containerId: string, facts: Partial<ContainerStatus>): void {
+    const record = this.#containers.get(containerId);
+    if (record?.phase !== "RUNNING") return;
+    this.#put({ ...record, status: { ...record.status, ...facts } });
+    this.#persist(containerId);
+    this.#changed(containerId);
+  }
+
   #running(containerId: string, startedMs: number): void {
     const record = this.#containers.get(containerId);
     const process = this.#machine.processes.get(containerId);
@@ -283,6 +331,7 @@ export class SimulatedAgent {
     }
     this.#running(containerId, process.startedMs);
     if (record.stop) this.#terminate(containerId);
+    else if (record.next !== undefined) this.#runAnew(containerId, record.next);
   }
 
   #stop(containerId: string, order: Order): void {

@@ -31,6 +31,8 @@ export type ContainerRecord = {
   readonly needsCheck: boolean;
   readonly rememberedUntilMs: number;
   readonly stop: { readonly exitStatus: number; readonly diagnostics: string } | null;
+  /** Version of the launch context that is taking the present one's place. */
+  readonly next?: number;
 };
 
 /** What the ResourceManager gave away, by its books. */

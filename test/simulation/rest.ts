@@ -63,6 +63,7 @@ function checkService(cluster: Cluster, master: SimulatedServiceMaster): void {
     () => `${name} stays ${phase} for ever`,
   );
   if (row?.phase === "RUNNING") checkRun(cluster, master, row);
+  checkRestarts(cluster, master);
   const mine = processesOf(cluster, name);
   const expected = row?.phase === "RUNNING" ? readyContainers(master) : [];
   check(
@@ -70,6 +71,29 @@ function checkService(cluster: Cluster, master: SimulatedServiceMaster): void {
     "PROCESSES",
     () => `${name} (${phase}) shall run ${expected} and runs ${mine}`,
   );
+}
+
+/** No restart is under way for ever, and what the master believes is what the nodes have. */
+function checkRestarts({ machines }: Cluster, { core, name }: SimulatedServiceMaster): void {
+  const launches = new Map(
+    machines
+      .flatMap(({ agent }) => agent?.unfinished ?? [])
+      .map(({ status }) => [status.containerId, status.launchVersion ?? 1] as const),
+  );
+  for (const { container } of core.inState("READY")) {
+    if (!container) continue;
+    const { containerId, restart, launchVersion = 1 } = container;
+    check(
+      restart === undefined,
+      "RESTARTED",
+      () => `${name} still restarts ${containerId}: ${JSON.stringify(container)}`,
+    );
+    check(
+      launches.get(containerId) === launchVersion,
+      "LAUNCHES",
+      () => `${containerId} runs launch ${launches.get(containerId)}, not ${launchVersion}`,
+    );
+  }
 }
 
 function processesOf(cluster: Cluster, service: string): readonly string[] {

@@ -16,12 +16,20 @@ import {
   submissionRefused,
 } from "../../src/core/service/lifecycle.ts";
 import { recordsPublished } from "../../src/core/service/records.ts";
+import {
+  restartContainer,
+  restartHandedOver,
+  restartsToSay,
+} from "../../src/core/service/restart.ts";
 import { Service } from "../../src/core/service/state.ts";
 import { viewService } from "../../src/core/service/view.ts";
 import { allocated, askAnew, type ServiceWork, serviceWork } from "../../src/core/service/work.ts";
 import type { ContainerStatus } from "../../src/shared/container.ts";
 import type { Failure } from "../../src/shared/errors.ts";
-import type { StartContainerRequest } from "../../src/shared/protocol/container-management.ts";
+import type {
+  StartContainerRequest,
+  UpdateContainerRequest,
+} from "../../src/shared/protocol/container-management.ts";
 import type { FlexRequest } from "../../src/shared/protocol/service.ts";
 import type { ServiceDefinition } from "../../src/shared/service.ts";
 import { shardOf } from "../../src/shared/shard.ts";
@@ -59,13 +67,13 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
   override digest(core: Service): string {
     const work = serviceWork(core, { master: this.name, domain: DOMAIN });
     const said = work
-      .filter(({ type }) => type !== "allocate" && type !== "start")
+      .filter(({ type }) => !["allocate", "start", "update"].includes(type))
       .map((item) =>
         item.type === "publish"
           ? item.operations.map((operation) => JSON.stringify(operation)).sort()
           : item,
       );
-    const starting = core.inState("ASSIGNED").map(({ name }) => name);
+    const starting = [...core.inState("ASSIGNED"), ...restartsToSay(core)].map(({ name }) => name);
     const view = core.row ? viewService(core, DOMAIN, core.row.launchMs ?? 0) : null;
     const { diagnostics: _, components: __, ...facts } = view?.ok ? view.value : {};
     return JSON.stringify([said, starting.sort(), facts, nextDeadlineMs(core)]);
@@ -95,6 +103,14 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
 
   setLifetime(seconds: number) {
     return this.run("setLifetime", (nowMs) => setLifetime(this.core, seconds, nowMs));
+  }
+
+  /** Of an instance, whichever container it has when the command is heard. */
+  restartContainer(instance: string) {
+    return this.run("restartContainer", (nowMs) => {
+      const { containerId = "" } = this.core.instances.get(instance)?.container ?? {};
+      return restartContainer(this.core, containerId, nowMs);
+    });
   }
 
   destroyService() {
@@ -129,18 +145,23 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
   protected override work(): readonly Work[] {
     const work: Work[] = [];
     for (const item of serviceWork(this.core, { master: this.name, domain: DOMAIN })) {
-      if (item.type !== "start") {
+      if (item.type === "start") {
+        for (const [shard, requests] of this.#byShard(item.requests)) {
+          work.push({ type: "start", requests, key: `start ${shard}` });
+        }
+      } else if (item.type === "update") {
+        for (const [shard, requests] of this.#byShard(item.requests)) {
+          work.push({ type: "update", requests, key: `update ${shard}` });
+        }
+      } else {
         work.push({ ...item, key: item.type });
-        continue;
-      }
-      const shards = Map.groupBy(item.requests, ({ nodeId }) =>
-        shardOf(nodeId, this.peers?.shards ?? 1),
-      );
-      for (const [shard, requests] of shards) {
-        work.push({ type: "start", requests, key: `start ${shard}` });
       }
     }
     return work;
+  }
+
+  #byShard<Request extends { readonly nodeId: string }>(requests: readonly Request[]) {
+    return Map.groupBy(requests, ({ nodeId }) => shardOf(nodeId, this.peers?.shards ?? 1));
   }
 
   protected override perform(work: Work, settled: Settled): void {
@@ -156,6 +177,9 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
         break;
       case "start":
         this.#start(work.key, work.requests, settled);
+        break;
+      case "update":
+        this.#update(work.key, work.requests, settled);
         break;
       case "finish":
         this.#finish(work, settled);
@@ -275,6 +299,23 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
       reply: () =>
         this.run("containersHandedOver", () => {
           for (const { containerId } of requests) containerHandedOver(this.core, containerId);
+        }),
+    });
+  }
+
+  #update(key: string, requests: readonly UpdateContainerRequest[], settled: Settled): void {
+    const tracker = this.#peers().tracker(key.slice("update ".length));
+    if (!tracker) {
+      settled(null);
+      return;
+    }
+    this.#tell(settled, {
+      to: tracker,
+      what: "updateContainers",
+      request: () => tracker.updateContainers(this.name, requests),
+      reply: (updates) =>
+        this.run("restartsHandedOver", (nowMs) => {
+          for (const updated of updates) restartHandedOver(this.core, updated, nowMs);
         }),
     });
   }

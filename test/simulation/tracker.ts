@@ -10,7 +10,10 @@ import {
   nodeUnregistered,
   registerNodeManager,
 } from "../../src/core/cluster/tracker-node.ts";
-import type { StartContainerRequest } from "../../src/shared/protocol/container-management.ts";
+import type {
+  StartContainerRequest,
+  UpdateContainerRequest,
+} from "../../src/shared/protocol/container-management.ts";
 import type {
   AgentMessage,
   CleanupOrder,
@@ -144,6 +147,10 @@ export class SimulatedTracker extends DurableObject<Tracker, Work> {
 
   startContainers(master: string, requests: readonly StartContainerRequest[]): void {
     this.run("startContainers", () => this.core.startContainers(master, requests));
+  }
+
+  updateContainers(master: string, requests: readonly UpdateContainerRequest[]) {
+    return this.run("updateContainers", () => this.core.updateContainers(master, requests));
   }
 
   cleanupContainers(orders: readonly CleanupOrder[]) {

@@ -67,6 +67,10 @@ export class User implements Party {
       this.#setLifetime();
       return;
     }
+    if (dice <= 95 && runs) {
+      this.#restart();
+      return;
+    }
     if (!runs) this.#start();
   }
 
@@ -164,6 +168,16 @@ export class User implements Party {
     );
   }
 
+  /** It promises nothing: the container may end before. What is begun comes to an end (rest.ts). */
+  #restart(): void {
+    const component = this.world.random.pick([...this.#promised.wanted.keys()]);
+    this.#command(
+      "restart",
+      () => this.#master.restartContainer(`${component}-0`),
+      () => undefined,
+    );
+  }
+
   #flex(): void {
     const { random } = this.world;
     const component = random.pick([...this.#promised.wanted.keys()]);
@@ -217,7 +231,7 @@ export class User implements Party {
     const isBeingDestroyed = error.message.includes("being destroyed");
     if (what === "create") {
       if (!wasAnswered && error.code === "ALREADY_EXISTS" && !isBeingDestroyed) promise();
-    } else if (error.code === "NOT_FOUND") {
+    } else if (error.code === "NOT_FOUND" && what !== "restart") {
       if (what === "destroy" || this.#promised.mayExpire) this.#promised.exists = false;
     } else if (what === "flex" && !wasAnswered) {
       // It may have been carried out before the service ended by itself.

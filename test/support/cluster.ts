@@ -37,6 +37,8 @@ const JOIN_TOKEN_LIFETIME_SECONDS = 60;
 export type NodeOptions = {
   readonly memoryMb?: number;
   readonly vcores?: number;
+  /** Absolute path of the node's configuration. */
+  readonly configFile?: string;
   /** Where the agent finds the cluster, when something stands in between. */
   readonly url?: string;
 };

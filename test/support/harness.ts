@@ -41,6 +41,7 @@ import {
   submissionRefused,
 } from "../../src/core/service/lifecycle.ts";
 import { recordsPublished } from "../../src/core/service/records.ts";
+import { restartHandedOver } from "../../src/core/service/restart.ts";
 import { Service } from "../../src/core/service/state.ts";
 import { timeline } from "../../src/core/service/timeline.ts";
 import { viewService } from "../../src/core/service/view.ts";
@@ -70,6 +71,9 @@ export class Harness {
   deafNodes = new Set<string>();
   readonly #living = new Map<string, string>();
   #session = 0;
+  /** What nodes do with a launch context that is to take the place of a running one. */
+  updates: "done" | "refused" | "held" = "done";
+  readonly #launches = new Map<string, { revision: number; launchVersion: number }>();
   #submissions = 0;
 
   // --- nodes -----------------------------------------------------------------------------------
@@ -143,9 +147,14 @@ export class Harness {
   }
 
   setReady(instance: string, ready: boolean, readiness = ""): void {
+    this.report(instance, { ready, readiness });
+  }
+
+  /** Its node says something else of an instance's container. */
+  report(instance: string, changes: Partial<ContainerStatus>): void {
     const containerId = this.containerOf(instance);
     const nodeId = this.#living.get(containerId) ?? "";
-    containerStatuses(this.tracker, nodeId, [{ ...this.#running(containerId), ready, readiness }]);
+    containerStatuses(this.tracker, nodeId, [{ ...this.#running(containerId), ...changes }]);
     this.run();
   }
 
@@ -223,6 +232,11 @@ export class Harness {
         this.tracker.startContainers(MASTER, work.requests);
         for (const { containerId } of work.requests) containerHandedOver(service, containerId);
         break;
+      case "update":
+        for (const updated of this.tracker.updateContainers(MASTER, work.requests)) {
+          restartHandedOver(service, updated, nowMs);
+        }
+        break;
       case "finish":
         finishApplicationMaster(cluster, work.attemptId, work.request, nowMs);
         applicationFinished(service, work.attemptId);
@@ -294,12 +308,17 @@ export class Harness {
       state: "RUN" | "STOP";
       exitStatus?: number;
       diagnostics?: string;
+      revision?: number;
+      launch?: { readonly version?: number };
     },
   ): void {
     if (this.deafNodes.has(nodeId.slice(0, nodeId.indexOf(":")))) return;
     const { containerId, state } = entry;
     if (state === "RUN") {
-      if (this.#living.has(containerId)) return;
+      if (this.#living.has(containerId)) {
+        this.#update(nodeId, entry);
+        return;
+      }
       this.#living.set(containerId, nodeId);
       containerStatuses(this.tracker, nodeId, [this.#running(containerId)]);
       return;
@@ -309,6 +328,24 @@ export class Harness {
     containerStatuses(this.tracker, nodeId, [
       this.#ended(containerId, exitStatus, entry.diagnostics ?? ""),
     ]);
+  }
+
+  #update(
+    nodeId: string,
+    {
+      containerId,
+      revision = 0,
+      launch,
+    }: { containerId: string; revision?: number; launch?: { readonly version?: number } },
+  ): void {
+    const before = this.#launches.get(containerId);
+    if (revision <= (before?.revision ?? 0) || this.updates === "held") return;
+    const isRefused = this.updates === "refused";
+    const launchVersion = isRefused ? (before?.launchVersion ?? 1) : (launch?.version ?? 1);
+    this.#launches.set(containerId, { revision, launchVersion });
+    const diagnostics = isRefused ? "Container update refused: the disk is full" : "";
+    const status = { ...this.#running(containerId), diagnostics };
+    containerStatuses(this.tracker, nodeId, [status]);
   }
 
   /** What a node has and the tracker does not want is killed. */
@@ -329,6 +366,7 @@ export class Harness {
       host: "host",
       ips: ["10.0.0.1"],
       startedMs: this.nowMs,
+      ...this.#launches.get(containerId),
     };
   }
 

@@ -1,12 +1,13 @@
 /** What readers ask of the registry without a runtime: pages, searches, and watches over a Map. */
-import { concerns, type StoredChange } from "../../src/core/registry/changes.ts";
+import { concerns, newsOf, type StoredChange } from "../../src/core/registry/changes.ts";
 import { find } from "../../src/core/registry/find.ts";
-import { readChildren, readSubtree } from "../../src/core/registry/pages.ts";
+import { copyPage, readChildren, readSubtree } from "../../src/core/registry/pages.ts";
 import { view } from "../../src/core/registry/registry.ts";
 import { readStoredRecord } from "../../src/core/registry/service-record.ts";
 import { ok } from "../../src/shared/errors.ts";
 import type {
   RegistryChange,
+  RegistryEdge,
   RegistryReader,
   RegistryWatch,
   RegistryWatchListener,
@@ -14,7 +15,7 @@ import type {
 import { parsePath } from "../../src/shared/registry-path.ts";
 import type { MapRegistryTree } from "./map-registry.ts";
 
-export function mapReader(tree: MapRegistryTree): RegistryReader & RegistryWatch {
+export function mapReader(tree: MapRegistryTree): RegistryReader & RegistryWatch & RegistryEdge {
   const batches: (readonly StoredChange[])[] = [];
   const watchers = new Set<{ path: string; listener: RegistryWatchListener }>();
   const changeOf = ({ type, path, version }: StoredChange): RegistryChange => {
@@ -35,6 +36,12 @@ export function mapReader(tree: MapRegistryTree): RegistryReader & RegistryWatch
     readChildren: async (path, page) => readChildren(tree, path, page),
     readSubtree: async (path, depth, page) => readSubtree(tree, path, depth, page),
     find: async (path, query, page) => find(tree, path, query, page),
+    newsSince: async (sequence) => {
+      const since = sequence === null ? null : batches.slice(sequence);
+      const changes = since?.map((batch) => ({ changes: batch })) ?? null;
+      return newsOf(batches.length, changes);
+    },
+    copy: async (after) => copyPage(tree, after),
     async watch(path, after, _reader, listener) {
       const parsed = parsePath(path);
       if (!parsed.ok) return parsed;

@@ -40,7 +40,11 @@ import type {
   RegistryWriter,
   RMRegistryOperations,
 } from "../../src/shared/protocol/registry-operations.ts";
-import type { RegistryReader, RegistryWatch } from "../../src/shared/protocol/registry-reader.ts";
+import type {
+  RegistryEdge,
+  RegistryReader,
+  RegistryWatch,
+} from "../../src/shared/protocol/registry-reader.ts";
 import { lastElement, parentOf, type RegistryPath } from "../../src/shared/registry-path.ts";
 import { mapNames } from "./map-names.ts";
 import { MapPublisherLog } from "./map-publishers.ts";
@@ -56,6 +60,8 @@ export class MapRegistryTree implements RegistryTree, RegistryIndex {
   get(path: RegistryPath): RegistryNode | undefined {
     return this.#nodes.get(path);
   }
+
+  prepare(): void {}
 
   put(node: RegistryNode): void {
     const change = changeOf(this.#nodes.get(node.path), node);
@@ -106,6 +112,10 @@ export class MapRegistryTree implements RegistryTree, RegistryIndex {
     return names.flatMap((name) => this.get(path === "/" ? `/${name}` : `${path}/${name}`) ?? []);
   }
 
+  childrenOfEach(paths: readonly RegistryPath[], limit: number) {
+    return paths.map((path) => this.children(path, { limit }));
+  }
+
   nodesBelow(path: RegistryPath, after: RegistryPath | null, limit: number) {
     const below = [...this.#nodes.values()].filter(
       (node) => node.path !== path && isAtOrBelow(node.path, path),
@@ -139,7 +149,8 @@ export function mapRegistry(
   RMRegistryOperations &
   RegistryNames &
   RegistryReader &
-  RegistryWatch {
+  RegistryWatch &
+  RegistryEdge {
   const accounts = new Set(systemAccounts);
   const tree = new MapRegistryTree();
   const publishers = new MapPublisherLog();

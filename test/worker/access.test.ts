@@ -17,6 +17,7 @@ beforeEach(() => {
   vi.spyOn(console, "log").mockReturnValue();
 });
 
+const ATTEMPT_ID = "appattempt_1503963985568_0002_000001";
 const WEB = "/ws/v1/packages/joe/web/1.0";
 const NODE_LOGS = `/ws/v1/node/logs/${CONTAINER_ID}`;
 const APP = "/ws/v1/cluster/apps/application_1503963985568_0002";
@@ -79,6 +80,19 @@ const WORKING: Record<string, { path: string; body?: unknown; headers?: Record<s
     "put /ws/v1/cluster/apps/:application/queue": {
       path: `${APP}/queue`,
       body: { queue: "default" },
+    },
+    "get /ws/v1/cluster/apps/:application/appattempts": { path: `${APP}/appattempts` },
+    "get /ws/v1/cluster/apps/:application/appattempts/:attempt/containers": {
+      path: `${APP}/appattempts/${ATTEMPT_ID}/containers`,
+    },
+    "get /ws/v1/cluster/apps/:application/appattempts/:attempt/containers/:container": {
+      path: `${APP}/appattempts/${ATTEMPT_ID}/containers/${CONTAINER_ID}`,
+    },
+    "post /ws/v1/cluster/containers/:container/signal/:command": {
+      path: `/ws/v1/cluster/containers/${CONTAINER_ID}/signal/GRACEFUL_SHUTDOWN`,
+    },
+    "post /ws/v1/cluster/containers/:container/restart": {
+      path: `/ws/v1/cluster/containers/${CONTAINER_ID}/restart`,
     },
     "get /ws/v1/cluster/scheduler/app-activities/:application": {
       path: "/ws/v1/cluster/scheduler/app-activities/application_1503963985568_0002",
@@ -253,7 +267,10 @@ function ask(cluster: FakeCluster, operation: string, token: string | undefined)
 async function clusterOfJoe() {
   const cluster = await fakeCluster();
   cluster.state.nodeAnswer = ok(JSON.stringify({ json: {} }));
-  cluster.services.set("joe/web", serviceOf("joe", "web"));
+  // The second one is what the application runs.
+  for (const name of ["web", "hello-world"]) {
+    cluster.services.set(`joe/${name}`, serviceOf("joe", name));
+  }
   await cluster.ask("POST", "/ws/v1/registry-operations/mknode", {
     token: cluster.tokens.joe,
     body: { path: "/users/joe/a", createParents: true },

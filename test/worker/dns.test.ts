@@ -8,6 +8,7 @@ import { keepRecent } from "../../src/worker/registry-recent.ts";
 import { dnsRoutes } from "../../src/worker/routes/dns.ts";
 import { queryMessage } from "../support/dns-query.ts";
 import { mapRegistry } from "../support/map-registry.ts";
+import { LATER } from "../support/two-isolates.ts";
 import { fakeCluster } from "./fake-cluster.ts";
 
 const DOMAIN = "selvedge.internal";
@@ -59,10 +60,13 @@ async function cluster() {
     dnsRoutes(() => names, DOMAIN),
   );
   // As the Worker serves them: with a second's memory in front.
-  const recent = keepRecent(routes.fetch);
+  const recent = keepRecent(
+    (request) => routes.fetch(request),
+    () => registry,
+  );
   const app = {
     request: async (path: string, init?: RequestInit) =>
-      recent(new Request(`http://selvedge.test${path}`, init)),
+      recent(new Request(`http://selvedge.test${path}`, init), LATER),
   };
   return { app, asked, registry };
 }

@@ -9,11 +9,17 @@ import type {
   ApplicationActivity,
   ApplicationReport,
   ClusterInfo,
+  ContainerInfo,
   NodeInfo,
   ServiceEntry,
+  Submitter,
 } from "../../src/shared/protocol/application-client.ts";
-import type { ReadLogRequest } from "../../src/shared/protocol/container-management.ts";
+import type {
+  ReadLogRequest,
+  ReadLogResponse,
+} from "../../src/shared/protocol/container-management.ts";
 import type { NodeQuery } from "../../src/shared/protocol/node-query.ts";
+import type { RegistryEdge } from "../../src/shared/protocol/registry-reader.ts";
 import type { ServiceProtocol } from "../../src/shared/protocol/service.ts";
 import type { ServiceView } from "../../src/shared/service.ts";
 import { createApp } from "../../src/worker/app.ts";
@@ -46,7 +52,8 @@ const PACKAGES: Packages = {
 };
 const LOGS: Logs = {
   announce: async () => {},
-  isAnnounced: async () => true,
+  findAnnouncement: async () => ({ nodeId: NODE_ID, viewAcl: "" }),
+  isReadable: async () => false,
   putChunk: async () => {},
   containers: async () => [],
   files: async () => [],
@@ -84,6 +91,7 @@ export async function fakeCluster(options: FakeOptions = {}) {
   const calls: string[] = [];
   const services = new Map<string, ServiceView>();
   const applications: ApplicationReport[] = [applicationOf("joe")];
+  const containers: ContainerInfo[] = [containerOf()];
   const logRequests: ReadLogRequest[] = [];
   const nodeQueries: { nodeId: string; query: NodeQuery }[] = [];
   const connectedClusters: string[] = [];
@@ -92,9 +100,15 @@ export async function fakeCluster(options: FakeOptions = {}) {
     resourceManagerFails: false,
     /** What every node answers to every question; null: the question. */
     nodeAnswer: null as Reply<string> | null,
+    /** What every node answers to whoever reads a log. */
+    log: { data: "hello\n", nextOffset: 6, end: false } as ReadLogResponse,
     endedContainers: new Set<string>(),
+    /** Users whom every application's ACLs name. */
+    letIn: new Set<string>(),
   };
 
+  const isLetIn = (owner: string, { user, isAdmin }: Submitter) =>
+    isAdmin || user === owner || state.letIn.has(user);
   const called = (name: string) => {
     calls.push(name);
     if (state.resourceManagerFails) throw new Error("secret internal detail");
@@ -121,23 +135,39 @@ export async function fakeCluster(options: FakeOptions = {}) {
         called("moveApplication");
         return ok({ queue });
       },
-      async getActivities() {
+      async getActivities(viewer) {
         called("getActivities");
-        return [WAITING];
+        return isLetIn(WAITING.user, viewer) ? [WAITING] : [];
       },
-      async getApplications() {
+      async getApplications(viewer) {
         called("getApplications");
-        return applications;
+        return applications.filter(({ user }) => !viewer || isLetIn(user, viewer));
       },
-      async getApplicationReport(id) {
+      async getApplicationReport(id, who) {
         called("getApplicationReport");
         const found = applications.find(({ applicationId }) => applicationId === id);
-        return found ? ok(found) : fail("NOT_FOUND", `there is no application ${id}`);
+        if (found && isLetIn(found.user, who)) return ok(found);
+        const hint = "the missing right: VIEW_APP";
+        return fail("NOT_FOUND", `there is no application ${id}`, { hint });
+      },
+      async checkApplicationAccess(id, who) {
+        called("checkApplicationAccess");
+        const found = applications.find(({ applicationId }) => applicationId === id);
+        return found && isLetIn(found.user, who) ? { user: found.user } : null;
+      },
+      async getContainers(attemptId) {
+        called("getContainers");
+        return containers.filter((each) => each.attemptId === attemptId);
+      },
+      async getContainer(id) {
+        called("getContainer");
+        const found = containers.find(({ containerId }) => containerId === id);
+        return found ? ok(found) : fail("NOT_FOUND", `there is no container ${id}`);
       },
       async getContainerOwner(containerId) {
         called("getContainerOwner");
         if (!containerId.includes("_1503963985568_0002_")) return fail("NOT_FOUND", "unknown");
-        return ok({ user: "joe", nodeId: "worker9.example.com:8041" });
+        return ok({ user: "joe", nodeId: "worker9.example.com:8041", acls: {} });
       },
       async findLiveContainer(containerId) {
         called("findLiveContainer");
@@ -151,9 +181,10 @@ export async function fakeCluster(options: FakeOptions = {}) {
         called("getClusterInfo");
         return { ...INFO, claimed: state.claimed };
       },
-      async listServices() {
+      async listServices(viewer) {
         called("listServices");
-        return [...services.values()].map(entryOf);
+        const entries = [...services.values()].map(entryOf);
+        return entries.filter(({ user }) => !viewer || isLetIn(user, viewer));
       },
       async getVerificationKeys() {
         called("getVerificationKeys");
@@ -197,7 +228,7 @@ export async function fakeCluster(options: FakeOptions = {}) {
       async readLog(request) {
         called("readLog");
         logRequests.push(request);
-        return ok({ data: "hello\n", nextOffset: 6, end: false });
+        return ok(state.log);
       },
       async queryNode(nodeId, query) {
         called("queryNode");
@@ -268,9 +299,12 @@ export async function fakeCluster(options: FakeOptions = {}) {
     ask,
     tokens,
     keys,
+    /** As the edge sees it beside the protocols. */
+    registry: registry as RegistryEdge,
     calls,
     services,
     applications,
+    containers,
     logRequests,
     nodeQueries,
     connectedClusters,
@@ -331,6 +365,8 @@ function fakeMaster(
       withService("flex", () =>
         requests.map(({ component, count }) => ({ component, from: 1, to: Number(count) })),
       ),
+    restartContainer: () =>
+      withService("restartContainer", () => ({ instance: "hello-0", launchVersion: 2 })),
     setLifetime: (lifetime) => withService("setLifetime", change({ lifetime })),
     destroy: () =>
       withService("destroy", () => {
@@ -433,6 +469,23 @@ export function applicationOf(user: string, more: Partial<ApplicationReport> = {
     runningContainers: 2,
     ...more,
   } satisfies ApplicationReport;
+}
+
+/** The first of joe's application. */
+export function containerOf(more: Partial<ContainerInfo> = {}) {
+  return {
+    containerId: CONTAINER_ID,
+    attemptId: "appattempt_1503963985568_0002_000001",
+    nodeId: NODE_ID,
+    resource: { memoryMb: 256, vcores: 1 },
+    priority: 0,
+    executionType: "GUARANTEED",
+    state: "RUNNING",
+    allocatedMs: 1_504_051_512_412,
+    exitStatus: null,
+    diagnostics: "",
+    ...more,
+  } satisfies ContainerInfo;
 }
 
 const WAITING: ApplicationActivity = {

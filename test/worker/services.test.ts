@@ -256,6 +256,15 @@ describe("reading a container's log", () => {
     ]);
   });
 
+  it("[NM183] reads from the store what the node has dropped of it", async () => {
+    const { cluster, ask } = await clusterWithWeb();
+    cluster.state.log = { data: "new\n", nextOffset: 104, end: false, droppedBytes: 100 };
+    const stored = await ask("GET", "/web/logs?instance=hello-0");
+    expect(stored.json).toEqual({ data: "kept\n", nextOffset: 5, end: true });
+    const tail = await ask("GET", "/web/logs?instance=hello-0&offset=-500");
+    expect(tail.json).toEqual(cluster.state.log);
+  });
+
   it("passes on where to read and how long to wait", async () => {
     const query = "instance=hello-1&file=stderr&offset=-100&length=50&wait=20000";
     expect((await log(query)).cluster.logRequests[0]).toMatchObject({

@@ -145,9 +145,9 @@ export class DockerRuntime implements ContainerExecutor {
     for (const name of await this.#names({ containerId })) await this.#remove(name);
   }
 
-  async forget(containerId: ContainerId): Promise<void> {
+  async forget(containerId: ContainerId, runs?: number): Promise<void> {
     await this.release(containerId);
-    await this.#options.supervisor.forget(containerId);
+    await this.#options.supervisor.forget(containerId, runs);
   }
 
   endUnknown(known: ReadonlySet<ContainerId>): void {
@@ -164,6 +164,7 @@ export class DockerRuntime implements ContainerExecutor {
 
   close(): void {
     this.#closing.abort();
+    this.#options.supervisor.close();
   }
 
   /** Waits until the container runs, or its client has ended. */

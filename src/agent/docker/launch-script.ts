@@ -15,7 +15,8 @@ export type ScriptedLaunch = {
 
 const QUOTED = /'((?:[^']|'\\'')*)'/.source;
 const EXPORT = new RegExp(`export ([A-Za-z_][A-Za-z0-9_]*)=(?:${QUOTED}|\\$\\$)\\n`, "y");
-const EXEC = new RegExp(`exec \\S+ -c ${QUOTED}\\n$`, "y");
+const OWN_PID = /(?:read -r JVM_PID _ < \/proc\/self\/stat && export JVM_PID\n)?/.source;
+const EXEC = new RegExp(`${OWN_PID}exec \\S+ -c ${QUOTED}\\n$`, "y");
 
 /** The file may be the container's user's by now: no link is followed. */
 export async function readLaunchScript(path: string): Promise<Reply<ScriptedLaunch>> {
@@ -36,7 +37,7 @@ export function parseLaunchScript(text: string): Reply<ScriptedLaunch> {
     const [line, name, value] = EXPORT.exec(text) ?? [];
     if (line === undefined || name === undefined) break;
     end += line.length;
-    // `$$` is the shell's pid, and there is no shell.
+    // `$$`, as earlier agents wrote it, is the shell's pid, and there is no shell.
     if (value !== undefined) environment[name] = unquote(value);
   }
   EXEC.lastIndex = end;

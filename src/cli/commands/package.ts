@@ -5,6 +5,7 @@
 import { createHash } from "node:crypto";
 import { type FileHandle, open } from "node:fs/promises";
 import { basename, resolve } from "node:path";
+import { createHttp } from "../../client/http.ts";
 import { packagesClient } from "../../client/packages.ts";
 import { ProblemError } from "../../client/problem-error.ts";
 import { securityClient } from "../../client/security.ts";
@@ -22,7 +23,7 @@ import {
 } from "../../shared/package.ts";
 import { cliError, usageError } from "../errors.ts";
 import { EXIT_CODE } from "../exit-codes.ts";
-import { formatTable } from "../output.ts";
+import { formatBytes, formatTable } from "../output.ts";
 import { formatTime } from "../progress.ts";
 import type { Registrar, Session } from "../session.ts";
 
@@ -30,6 +31,8 @@ type PushOptions = { readonly name?: string; readonly version?: string };
 
 /** How often a request of a push is made before it is given up. */
 const ATTEMPTS = 3;
+/** The store reads a package of 4 GiB within it at 15 MB/s. Asked again, it would begin anew. */
+const COMPLETE_TIMEOUT_MS = 290_000;
 
 export function registerPackage(registrar: Registrar): void {
   const group = registrar.program
@@ -131,7 +134,10 @@ async function pushFile(session: Session, path: string, options: PushOptions): P
       parts.push(await again(() => client.putPart(of, upload, number, bytes)));
       if (total > 1) session.output.note(`${path}: part ${number} of ${total} is sent`);
     }
-    return await again(() => client.complete(of, upload, content, parts));
+    session.output.note(`${path}: the cluster checks the digest of the whole`);
+    const connection = { ...session.connection(), signal: session.io.signal };
+    const patient = packagesClient(createHttp({ ...connection, timeoutMs: COMPLETE_TIMEOUT_MS }));
+    return await again(() => patient.complete(of, upload, content, parts));
   } finally {
     await file.close();
   }
@@ -233,10 +239,4 @@ async function userOf(session: Session): Promise<string> {
 
 function referenceOf({ user, name, version }: Package): string {
   return `packages/${user}/${name}:${version}`;
-}
-
-function formatBytes(bytes: number): string {
-  const units = ["bytes", "KB", "MB", "GB"];
-  const step = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
-  return `${(bytes / 2 ** (10 * step)).toFixed(step === 0 ? 0 : 1)} ${units[step]}`;
 }

@@ -9,11 +9,11 @@ import { ProblemError } from "../../client/problem-error.ts";
 import { type ServicesClient, servicesClient } from "../../client/services.ts";
 import { logFileNameSchema } from "../../shared/aggregated-logs.ts";
 import type { ComponentView, ContainerView, ServiceView } from "../../shared/service.ts";
-import { collect, refuseUnknown, wholeNumber } from "../arguments.ts";
+import { collect, pastTime, refuseUnknown, wholeNumber } from "../arguments.ts";
 import { cliError, usageError } from "../errors.ts";
 import { EXIT_CODE } from "../exit-codes.ts";
 import { createLogPrinter, type LogPrinter } from "../log-printer.ts";
-import { type LogSource, readChunk, readTail, readToEnd } from "../log-reader.ts";
+import { type LogSource, type LogTaker, readChunk, readTail, readToEnd } from "../log-reader.ts";
 import { oneLine } from "../output.ts";
 import type { Registrar, Session } from "../session.ts";
 
@@ -22,6 +22,8 @@ export type LogsOptions = {
   readonly component?: readonly string[];
   readonly file: string;
   readonly tail?: number;
+  /** Epoch ms. */
+  readonly since?: number;
   readonly grep?: RegExp;
   readonly follow?: boolean;
 };
@@ -54,6 +56,11 @@ export function withLogsOptions(command: Command): Command {
     .option("-c, --component <name>", "only this component; repeatable", collect)
     .option("--file <file>", "stdout, stderr, or another file of the log directory", "stdout")
     .option("--tail <n>", "only the last n lines of each", wholeNumber(0, 100_000))
+    .option(
+      "--since <time>",
+      "only what is newer: 30s, 10m, 2h, 3d, or 2026-11-21T15:00Z",
+      pastTime,
+    )
     .option("--grep <pattern>", "only lines that the regular expression finds", pattern)
     .option("-f, --follow", "go on as more is written; also new containers'");
 }
@@ -82,7 +89,9 @@ export async function showService(
   refuseUnknownNames(view, options);
   const instances = containersOf(view, options).map((each) => each.component_instance_name);
   const isPrefixed = options.instance?.length !== 1;
-  const printer = createLogPrinter(session, instances, isPrefixed, options.grep);
+  const printer = createLogPrinter(session, instances, {
+    ...{ isPrefixed, grep: options.grep, sinceMs: options.since },
+  });
   try {
     await (options.follow ? follow(task, printer) : showOnce(task, view, printer));
   } finally {
@@ -108,12 +117,17 @@ type Task = {
 };
 
 function sourceOf(task: Task, container: ContainerView): LogSource {
-  const { client, name, file } = task;
+  const { client, name, file, options } = task;
   const containerId = container.id;
   return {
     read: (offset, length, waitMs) =>
-      client.log(name, { containerId, file, offset, length, waitMs }),
+      client.log(name, { containerId, file, offset, ...sinceAt(offset, options), length, waitMs }),
   };
+}
+
+/** Of what comes at the beginning some may be too old; it is skipped where it lies. */
+export function sinceAt(offset: number, { since }: LogsOptions): { readonly sinceMs?: number } {
+  return offset === 0 && since !== undefined ? { sinceMs: since } : {};
 }
 
 function componentsOf(view: ServiceView, options: LogsOptions): readonly ComponentView[] {
@@ -146,7 +160,7 @@ async function showOnce(task: Task, view: ServiceView, printer: LogPrinter): Pro
   for (const container of containers) {
     try {
       const source = sourceOf(task, container);
-      const found = await show(source, task.options.tail, (text) => printer.add(container, text));
+      const found = await show(source, task.options.tail, printer.takerFor(container));
       if (!found) output.note(pending(container));
     } catch (error) {
       if (!isUnavailable(error)) throw error;
@@ -159,14 +173,10 @@ async function showOnce(task: Task, view: ServiceView, printer: LogPrinter): Pro
 }
 
 /** All of a log, or its last lines; false where there is none (yet). */
-export async function show(
-  source: LogSource,
-  tail: number | undefined,
-  take: (text: string) => void,
-) {
-  if (tail === undefined) return (await readToEnd(source, 0, take)) !== null;
+export async function show(source: LogSource, tail: number | undefined, taker: LogTaker) {
+  if (tail === undefined) return (await readToEnd(source, 0, taker)) !== null;
   const found = await readTail(source, tail);
-  if (found !== null) take(found.text);
+  if (found !== null) taker.text(found.text);
   return found !== null;
 }
 
@@ -226,18 +236,20 @@ async function followOne(
 ): Promise<void> {
   const { session, options } = task;
   const source = sourceOf(task, container);
+  const taker = printer.takerFor(container);
   let offset: number | undefined = options.tail === undefined ? 0 : undefined;
   let said = "";
   for (;;) {
     try {
       if (offset === undefined) {
         const found = await readTail(source, options.tail ?? 0);
-        if (found !== null) printer.add(container, found.text);
+        if (found !== null) taker.text(found.text);
         offset = found?.nextOffset;
       }
       const chunk = offset === undefined ? null : await readChunk(source, offset, LONG_POLL_MS);
       if (chunk !== null) {
-        if (chunk.data !== "") printer.add(container, chunk.data);
+        if (chunk.droppedBytes) taker.dropped(chunk.droppedBytes);
+        taker.text(chunk.data);
         if (chunk.end) break;
         offset = chunk.nextOffset;
         continue;

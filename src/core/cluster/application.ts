@@ -3,6 +3,7 @@ import { fail, ok, type Reply } from "../../shared/errors.ts";
 import { type ApplicationId, formatApplicationId, formatAttemptId } from "../../shared/ids.ts";
 import { NODE_STATES, type NodeState } from "../../shared/node.ts";
 import type {
+  ApplicationAccessType,
   ApplicationActivity,
   ApplicationReport,
   ApplicationSubmissionContext,
@@ -10,12 +11,19 @@ import type {
   NodeInfo,
   ServiceEntry,
   SubmittedApplication,
+  Submitter,
 } from "../../shared/protocol/application-client.ts";
 import type { MasterName } from "../../shared/protocol/container-management.ts";
 import { NO_RESOURCE } from "../../shared/resource.ts";
 import { type QueueTemplate, queueSettings } from "../scheduler/configuration.ts";
 import { checkQueueRight } from "../scheduler/queue-acl.ts";
 import { mapQueue } from "../scheduler/queue-mapping.ts";
+import {
+  applicationHidden,
+  applicationRefused,
+  checkApplicationAccess,
+  mayUse,
+} from "./application-access.ts";
 import { type Cluster, isLive } from "./cluster.ts";
 import { effectiveFacts } from "./node-administration.ts";
 import type { ApplicationRow, NodeRow } from "./rows.ts";
@@ -74,6 +82,7 @@ export function submitApplication(
     sequence: 0,
     masterUnaware: false,
     blacklist: [],
+    acls: context.acls,
   });
   return ok({ applicationId, attemptId });
 }
@@ -179,40 +188,65 @@ export function reportService(
   return ok();
 }
 
-export function listServices(cluster: Cluster): readonly ServiceEntry[] {
+export function listServices(cluster: Cluster, viewer?: Submitter): readonly ServiceEntry[] {
   const entries: ServiceEntry[] = [];
-  for (const { entry } of cluster.directory.values()) if (entry) entries.push(entry);
+  for (const { entry } of cluster.directory.values()) {
+    if (entry && (!viewer || maySeeService(cluster, entry, viewer))) entries.push(entry);
+  }
   const key = (entry: ServiceEntry) => `${entry.user}/${entry.name}`;
   return entries.sort((a, b) => (key(a) < key(b) ? -1 : 1));
 }
 
-export function getApplications(cluster: Cluster): readonly ApplicationReport[] {
+function maySeeService(
+  cluster: Cluster,
+  { user, applicationId }: ServiceEntry,
+  viewer: Submitter,
+): boolean {
+  if (viewer.isAdmin || user === viewer.user) return true;
+  const right = "VIEW_APP";
+  return (
+    applicationId !== null && checkApplicationAccess(cluster, applicationId, viewer, right) !== null
+  );
+}
+
+export function getApplications(
+  cluster: Cluster,
+  viewer?: Submitter,
+): readonly ApplicationReport[] {
   return [...cluster.applications.values()]
+    .filter((row) => !viewer || mayUse(cluster, row, viewer, "VIEW_APP"))
     .sort((a, b) => a.number - b.number)
     .map((row) => reportOf(cluster, row));
 }
 
-/** Why what waits is waiting: of one application, or of all that run. */
+/** Why what waits is waiting: of one application, or of all that run, for who may see it. */
 export function getActivities(
   cluster: Cluster,
+  viewer: Submitter,
   only?: ApplicationId,
 ): readonly ApplicationActivity[] {
   const ids = only === undefined ? cluster.liveApplications.of("live") : [only];
   return ids.flatMap((applicationId) => {
     const row = cluster.applications.get(applicationId);
-    if (!row || !isLive(row)) return [];
+    if (!row || !isLive(row) || !mayUse(cluster, row, viewer, "VIEW_APP")) return [];
     const { name, user, queue, priority, attemptId } = row;
     const waiting = cluster.scheduler.pending(attemptId);
     return [{ applicationId, name, user, queue, priority, waiting }];
   });
 }
 
+/** NOT_FOUND also when `who` may not see it; PERMISSION_DENIED when `who` may see it and no more. */
 export function getApplicationReport(
   cluster: Cluster,
   applicationId: ApplicationId,
+  who: Submitter,
+  right: ApplicationAccessType,
 ): Reply<ApplicationReport> {
   const row = cluster.applications.get(applicationId);
-  return row ? ok(reportOf(cluster, row)) : unknownApplication(applicationId);
+  if (!row) return unknownApplication(applicationId);
+  if (mayUse(cluster, row, who, right)) return ok(reportOf(cluster, row));
+  if (mayUse(cluster, row, who, "VIEW_APP")) return applicationRefused(row, who, right);
+  return applicationHidden(applicationId, who);
 }
 
 function reportOf(cluster: Cluster, row: ApplicationRow): ApplicationReport {

@@ -10,6 +10,7 @@ import {
   type ContainerId,
   type NodeId,
 } from "../../shared/ids.ts";
+import type { ContainerOwner } from "../../shared/protocol/application-client.ts";
 import type {
   CleanupOrder,
   ContainerReport,
@@ -237,11 +238,11 @@ export function nextExpiryMs(cluster: Cluster): number | null {
 export function getContainerOwner(
   cluster: Cluster,
   containerId: ContainerId,
-): Reply<{ readonly user: string; readonly nodeId: NodeId | null }> {
+): Reply<ContainerOwner> {
   const application = cluster.applications.get(applicationOfContainer(containerId));
   if (!application) return fail("NOT_FOUND", `there is no container ${containerId}`);
   const nodeId = cluster.containers.get(containerId)?.nodeId ?? null;
-  return ok({ user: application.user, nodeId });
+  return ok({ user: application.user, nodeId, acls: application.acls ?? {} });
 }
 
 function exitOf({ exitStatus, diagnostics }: { exitStatus: number; diagnostics: string }) {

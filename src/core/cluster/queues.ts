@@ -4,8 +4,9 @@ import type { NodeLabel, SchedulerView } from "../../shared/protocol/administrat
 import type { Submitter } from "../../shared/protocol/application-client.ts";
 import type { QueueInfo, QueueSettings, QueueView } from "../../shared/queue.ts";
 import { addResource, NO_RESOURCE } from "../../shared/resource.ts";
+import { formatAccessControlList } from "../access-control-list.ts";
 import { queueSettings, type SchedulerConfiguration } from "../scheduler/configuration.ts";
-import { checkQueueRight, formatQueueAcl, type QueueRight } from "../scheduler/queue-acl.ts";
+import { checkQueueRight, type QueueRight } from "../scheduler/queue-acl.ts";
 import type { Cluster } from "./cluster.ts";
 import { effectiveFacts } from "./node-administration.ts";
 
@@ -33,8 +34,8 @@ function settingsOf(configuration: SchedulerConfiguration, path: string): QueueS
     userLimitFactor: queue.userLimitFactor,
     maximumAmResourceFraction: queue.maximumAmResourceFraction,
     maxParallelApplications: queue.maxParallelApplications,
-    submitAcl: formatQueueAcl(queue.submitAcl),
-    administerAcl: formatQueueAcl(queue.administerAcl),
+    submitAcl: formatAccessControlList(queue.submitAcl),
+    administerAcl: formatAccessControlList(queue.administerAcl),
     defaultApplicationPriority: queue.defaultApplicationPriority,
     maximumLifetimeSeconds: queue.maximumLifetimeSeconds,
     defaultLifetimeSeconds: queue.defaultLifetimeSeconds,

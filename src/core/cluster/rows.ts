@@ -6,6 +6,7 @@ import type { ApplicationAttemptId, ApplicationId, ContainerId, NodeId } from ".
 import type { NodeFacts, NodeState } from "../../shared/node.ts";
 import type { NodeLists, SchedulerConfVersion } from "../../shared/protocol/administration.ts";
 import type {
+  ApplicationAcls,
   ServiceEntry,
   YarnApplicationState,
 } from "../../shared/protocol/application-client.ts";
@@ -83,6 +84,8 @@ export type ApplicationRow = {
   /** Epoch ms at which its queue's time for it is over. */
   readonly deadlineMs: number | null;
   readonly blacklist: readonly string[];
+  /** Whom its user lets in; absent in rows of older code: nobody. */
+  readonly acls?: ApplicationAcls;
 };
 
 export type AskRow = ResourceRequest & { readonly attemptId: ApplicationAttemptId };

@@ -20,6 +20,7 @@ import type {
   MasterName,
   StartContainerRequest,
   UpdateContainerRequest,
+  UpdatedContainer,
 } from "../../shared/protocol/container-management.ts";
 import type {
   CleanupOrder,
@@ -293,33 +294,33 @@ export class Tracker {
   }
 
   /**
-   * Changes what containers of the master shall be while they run. Answers those that are over, or
+   * Changes what containers of the master shall be while they run; nothing of those that are over, or
    * ordered to end, or were never its own.
    */
   updateContainers(
     master: MasterName,
     requests: readonly UpdateContainerRequest[],
-  ): readonly ContainerId[] {
-    const gone: ContainerId[] = [];
+  ): readonly UpdatedContainer[] {
     const changed = new Map<NodeId, DesiredContainer[]>();
-    for (const { containerId, token, launch, reInitialization } of requests) {
+    const answers = requests.map(({ containerId, token, launch, reInitialization }) => {
       const row = this.containers.get(containerId);
       if (row?.master !== master || row.stop !== null || row.status?.state === "COMPLETE") {
-        gone.push(containerId);
-        continue;
+        return { containerId, revision: null };
       }
+      const revision = (row.revision ?? 0) + 1;
       const updated: TrackedContainer = {
         ...row,
         token: token ?? row.token,
         launch: launch ?? row.launch,
-        revision: (row.revision ?? 0) + 1,
+        revision,
         reInitialization: reInitialization ?? "COMMITTED",
       };
       this.containers.put(updated);
       push(changed, row.nodeId, desiredOf(updated));
-    }
+      return { containerId, revision };
+    });
     this.#pushDesired(changed);
-    return gone;
+    return answers;
   }
 
   /**

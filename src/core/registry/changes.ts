@@ -3,7 +3,8 @@
  * by the transaction's sequence. The store keeps them for a while (durable/store/registry-journal);
  * here is what counts as a change, and whom it concerns.
  */
-import type { RegistryChangeType } from "../../shared/protocol/registry-reader.ts";
+import { LIMITS } from "../../shared/limits.ts";
+import type { RegistryChangeType, RegistryNews } from "../../shared/protocol/registry-reader.ts";
 import type { RegistryPath } from "../../shared/registry-path.ts";
 import { isAtOrBelow, type StoredNode } from "./find.ts";
 
@@ -25,6 +26,17 @@ export function changeOf(before: Node | undefined, after: Node): StoredChange | 
     path: after.path,
     version: after.version,
   };
+}
+
+/** What has happened up to `sequence`, from the batches of changes; null when they are not kept. */
+export function newsOf(
+  sequence: number,
+  batches: readonly { readonly changes: readonly StoredChange[] }[] | null,
+): RegistryNews {
+  const said = (batches ?? []).reduce((sum, { changes }) => sum + changes.length, 0);
+  if (batches === null || said > LIMITS.registryNewsMax) return { sequence, changes: null };
+  const changes = batches.flatMap((batch) => batch.changes);
+  return { sequence, changes: changes.map(({ type, path }) => ({ type, path })) };
 }
 
 /** A path that goes takes everything below it along, and so also what is watched there. */

@@ -34,6 +34,8 @@ export type StoredNode = {
  */
 export interface RegistryIndex {
   childrenAfter(path: RegistryPath, after: string, limit: number): readonly StoredNode[];
+  /** For each of the paths the names of its children, sorted, at most so many. */
+  childrenOfEach(paths: readonly RegistryPath[], limit: number): readonly (readonly string[])[];
   nodesBelow(path: RegistryPath, after: RegistryPath | null, limit: number): readonly StoredNode[];
   nodesWithTerm(
     term: string,
@@ -123,7 +125,7 @@ function termOf({ endpoint, attributes }: RegistryQuery): string | null {
 
 const apiTerm = (api: string) => `api:${api}`;
 const protocolTerm = (protocolType: string) => `protocol:${protocolType.toLowerCase()}`;
-const yarnIdTerm = (yarnId: string) => `id:${yarnId}`;
+export const yarnIdTerm = (yarnId: string) => `id:${yarnId}`;
 
 export function isMatch(record: ServiceRecord, query: RegistryQuery): boolean {
   const { endpoint, scope, attributes, text } = query;

@@ -7,6 +7,7 @@ import { LIMITS } from "../../shared/limits.ts";
 import type {
   RegistryChildrenPage,
   RegistryChildStatus,
+  RegistryCopyPage,
   RegistryPage,
   RegistrySubtreeNode,
   RegistrySubtreePage,
@@ -15,7 +16,7 @@ import type { RegistryPathStatus } from "../../shared/registry.ts";
 import { lastElement, parentOf, type RegistryPath, ROOT } from "../../shared/registry-path.ts";
 import { isPathElement, quote } from "../../shared/registry-path-element.ts";
 import { parseAfter, type ReadableTree, type RegistryIndex, type StoredNode } from "./find.ts";
-import { getNode } from "./registry.ts";
+import { getNode, viewOf } from "./registry.ts";
 import { readStoredRecord, utf8Length } from "./service-record.ts";
 import type { RegistryTree } from "./tree.ts";
 
@@ -76,6 +77,35 @@ export function readSubtree(
     bytes += record?.length ?? 0;
     row = nextNode(tree, top, row.path, depth);
   }
+}
+
+/**
+ * A part of the whole tree, after the path or from the beginning. Nodes with many children are left
+ * out: their views are long, and seldom asked for.
+ */
+export function copyPage(
+  tree: RegistryTree & RegistryIndex,
+  after: RegistryPath | null,
+): RegistryCopyPage {
+  const { registryCopyNodesMax, registryCopyBytesMax, registryCopyChildrenMax } = LIMITS;
+  const rows = tree.nodesBelow(ROOT, after, registryCopyNodesMax);
+  let bytes = 0;
+  // The record that crosses the bound is the last, so that each page goes on.
+  const crossing = rows.findIndex(({ record }) => {
+    bytes += record?.length ?? 0;
+    return bytes > registryCopyBytesMax;
+  });
+  const page = crossing === -1 ? rows : rows.slice(0, crossing + 1);
+  const children = tree.childrenOfEach(
+    page.map(({ path }) => path),
+    registryCopyChildrenMax + 1,
+  );
+  const nodes = page.flatMap((node, index) => {
+    const names = children[index] ?? [];
+    return names.length > registryCopyChildrenMax ? [] : [viewOf(node, names)];
+  });
+  const isLast = page.length === rows.length && rows.length < registryCopyNodesMax;
+  return { nodes, next: isLast ? null : (page.at(-1)?.path ?? null) };
 }
 
 /** The node after `at`, depth first: its first child, or else the next one on the way up. */

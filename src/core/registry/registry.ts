@@ -66,13 +66,20 @@ export function list(
 export function view(tree: RegistryTree, path: string): Reply<RegistryNodeView> {
   const node = getNode(tree, path);
   if (!node.ok) return node;
-  const children = tree.children(node.value.path);
-  return ok({
-    path: node.value.path,
-    stat: statusOf(node.value, children.length),
-    record: recordOf(node.value),
+  return ok(viewOf(node.value, tree.children(node.value.path)));
+}
+
+/** The view of a node that was read with the names of all its children. */
+export function viewOf(
+  node: Pick<RegistryNode, "path" | "createdMs" | "record" | "version">,
+  children: readonly string[],
+): RegistryNodeView {
+  return {
+    path: node.path,
+    stat: statusOf(node, children.length),
+    record: recordOf(node),
     children,
-  });
+  };
 }
 
 /** The node of a path that exists. */
@@ -92,11 +99,14 @@ export function pathNotFound(tree: RegistryTree, path: RegistryPath) {
   });
 }
 
-function recordOf({ record }: RegistryNode): ServiceRecord | null {
+function recordOf({ record }: Pick<RegistryNode, "record">): ServiceRecord | null {
   return record === null ? null : readStoredRecord(record);
 }
 
-function statusOf(node: RegistryNode, children: number): RegistryPathStatus {
+function statusOf(
+  node: Pick<RegistryNode, "path" | "createdMs" | "record" | "version">,
+  children: number,
+): RegistryPathStatus {
   return {
     path: lastElement(node.path),
     time: node.createdMs,

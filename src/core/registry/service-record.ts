@@ -185,6 +185,7 @@ export function persistenceOf(
 
 /** Bytes of the text in UTF-8. */
 export function utf8Length(text: string): number {
+  if (ASCII.test(text)) return text.length;
   let bytes = 0;
   for (const character of text) {
     const codePoint = character.codePointAt(0) ?? 0;
@@ -192,6 +193,9 @@ export function utf8Length(text: string): number {
   }
   return bytes;
 }
+
+/** Nearly all records are. */
+const ASCII = /^[\0-\x7f]*$/;
 
 function isRecordField(name: string): boolean {
   return (RECORD_FIELDS as readonly string[]).includes(name);

@@ -4,6 +4,7 @@
  */
 import type { Reply } from "../../shared/errors.ts";
 import type { ListPage, PersistencePolicy } from "../../shared/protocol/registry-operations.ts";
+import type { ServiceRecord } from "../../shared/registry.ts";
 import type { RegistryPath } from "../../shared/registry-path.ts";
 
 export type RegistryNode = {
@@ -34,8 +35,13 @@ export type BoundTo = { readonly yarnId: string; readonly persistence: Persisten
 
 export interface RegistryTree {
   get(path: RegistryPath): RegistryNode | undefined;
-  /** Adds or replaces the node; its children are left alone. */
-  put(node: RegistryNode): void;
+  /** Says which paths a transaction is about, so that a store may read them, and those above, at once. */
+  prepare(paths: readonly RegistryPath[]): void;
+  /**
+   * Adds or replaces the node; its children are left alone. `record` is what the node's text says,
+   * where the caller has it at hand.
+   */
+  put(node: RegistryNode, record?: ServiceRecord): void;
   /** Removes the node and everything below it. Never the root. */
   deleteSubtree(path: RegistryPath): void;
   /** Short names, in code unit order; those after `after`, at most `limit`, when said. */

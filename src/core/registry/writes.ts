@@ -220,6 +220,8 @@ function performAll<Record>(
     return fail("INVALID_ARGUMENT", message, { hint: "split it into several transactions" });
   }
   return work.tree.atomically(() => {
+    const paths = writes.map(({ path }) => parsePath(path));
+    work.tree.prepare(paths.flatMap((path) => (path.ok ? [path.value] : [])));
     const results: RegistryWriteResult[] = [];
     for (const each of writes) {
       const reply =
@@ -308,7 +310,8 @@ function bindWithin(
   // The same record again costs no row: publishers say it whenever they are not sure.
   if (before.record === text) return ok({ version: before.version });
   const version = tree.nextVersion(nowMs);
-  tree.put({ ...before, record: text, boundTo: persistenceOf(record.value), version });
+  const boundTo = persistenceOf(record.value);
+  tree.put({ ...before, record: text, boundTo, version }, record.value);
   return ok({ version });
 }
 

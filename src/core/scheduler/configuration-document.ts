@@ -14,21 +14,16 @@
  *         queues:
  *           web: { capacity: 1w, user-settings: { bob: { weight: 2 } } }
  */
-import { type Finding, fail, ok, type Reply } from "../../shared/errors.ts";
+import { type Finding, ok, type Reply } from "../../shared/errors.ts";
+import { readHadoopXml } from "../../shared/hadoop-xml.ts";
 import { LIMITS } from "../../shared/limits.ts";
 import { describeValue, invalid, quote } from "../../shared/validation.ts";
-import { HadoopXmlReader } from "./configuration-xml.ts";
 import { checkQueueName } from "./queue-name.ts";
 import { CAPACITY_PREFIX } from "./queue-tree.ts";
 
 /** Hadoop's capacity-scheduler.xml; INVALID_ARGUMENT for anything else. Never throws. */
 export function readCapacitySchedulerXml(text: string): Reply<Map<string, string>> {
-  if (text.length > LIMITS.requestBodyBytesMax) {
-    return fail("INVALID_ARGUMENT", `XML of more than ${LIMITS.requestBodyBytesMax} characters`);
-  }
-  const reader = new HadoopXmlReader(text);
-  const properties = reader.readConfiguration();
-  return reader.findings.length > 0 ? invalid(reader.findings) : ok(properties);
+  return readHadoopXml(text);
 }
 
 /** JSON or YAML; INVALID_ARGUMENT for what cannot be a property. Never throws. */

@@ -4,6 +4,7 @@
  * (facts/yarn-rm-nm-scheduler.md §3.1); where it comes from is configuration-properties.ts.
  */
 import type { Resource } from "../../shared/resource.ts";
+import { type AccessControlList, EVERYBODY, NOBODY } from "../access-control-list.ts";
 
 /** How much of its parent a queue is guaranteed, or may have at most. */
 export type Capacity =
@@ -13,15 +14,6 @@ export type Capacity =
   | { readonly mode: "weight"; readonly weight: number }
   /** `[memory=10240,vcores=12]` */
   | { readonly mode: "absolute"; readonly resource: Resource };
-
-/** `users groups` of YARN: `*` is everybody; both lists empty is nobody. */
-export type QueueAcl =
-  | { readonly everybody: true }
-  | {
-      readonly everybody: false;
-      readonly users: readonly string[];
-      readonly groups: readonly string[];
-    };
 
 export type PartitionCapacity = {
   readonly capacity: Capacity;
@@ -66,8 +58,8 @@ export type QueueConfiguration = {
   readonly maxParallelApplications: number;
   /** Undefined: the cluster's. Extra types that it does not name are not limited by it. */
   readonly maximumAllocation: Resource | undefined;
-  readonly submitAcl: QueueAcl;
-  readonly administerAcl: QueueAcl;
+  readonly submitAcl: AccessControlList;
+  readonly administerAcl: AccessControlList;
   readonly defaultApplicationPriority: number;
   /** Seconds; -1 is none. */
   readonly maximumLifetimeSeconds: number;
@@ -154,9 +146,6 @@ export function queueSettings(
   }
   return queue;
 }
-
-export const EVERYBODY: QueueAcl = { everybody: true };
-export const NOBODY: QueueAcl = { everybody: false, users: [], groups: [] };
 
 export const DEFAULT_PREEMPTION: PreemptionConfiguration = {
   enabled: false,

@@ -1,19 +1,11 @@
 /**
- * Who may do what in a queue. The text of an ACL is YARN's: users with commas between them, a blank,
- * groups with commas between them; `*` is everybody, blank is nobody. Rights are additive up the tree
- * (facts/yarn-rm-nm-scheduler.md §3.12): what an ancestor grants, no descendant takes away, so `root`
- * is restricted first.
+ * Who may do what in a queue. Rights are additive up the tree (facts/yarn-rm-nm-scheduler.md §3.12):
+ * what an ancestor grants, no descendant takes away, so `root` is restricted first.
  */
 import { fail, ok, type Reply } from "../../shared/errors.ts";
 import { quote } from "../../shared/validation.ts";
-import {
-  EVERYBODY,
-  NOBODY,
-  type QueueAcl,
-  type QueueConfiguration,
-  type SchedulerConfiguration,
-} from "./configuration.ts";
-import type { Parsed } from "./property-values.ts";
+import { isListed } from "../access-control-list.ts";
+import type { QueueConfiguration, SchedulerConfiguration } from "./configuration.ts";
 
 /** SUBMIT_APP and ADMINISTER_QUEUE of YARN; who may administer a queue may submit to it, too. */
 export type QueueRight = "submit" | "administer";
@@ -24,32 +16,6 @@ export type QueueCaller = {
   /** An administrator of the cluster has every right on every queue. */
   readonly isAdmin: boolean;
 };
-
-const ACL_WORDS = "`*`, or users with commas, a blank, and groups with commas (alice,bob ops)";
-
-/** Blanks after a comma do not count. */
-export function parseQueueAcl(text: string): Parsed<QueueAcl> {
-  if (text.trim() === "*") return { value: EVERYBODY };
-  if (text.trim() === "") return { value: NOBODY };
-  const [users = "", groups = "", ...more] = text
-    .replaceAll(/\s*,\s*/g, ",")
-    .trimEnd()
-    .split(/\s+/);
-  const names = { users: namesOf(users), groups: namesOf(groups) };
-  const hasOddName = [...names.users, ...names.groups].some((name) => /[*~]/.test(name));
-  if (more.length > 0 || hasOddName) return { expects: ACL_WORDS };
-  return { value: { everybody: false, ...names } };
-}
-
-function namesOf(text: string): string[] {
-  return text.split(",").filter((name) => name !== "");
-}
-
-/** As `parseQueueAcl` reads it. */
-export function formatQueueAcl(acl: QueueAcl): string {
-  if (acl.everybody) return "*";
-  return `${acl.users.join(",")} ${acl.groups.join(",")}`;
-}
 
 /** Whether the caller has the right on the queue: on itself or on one of its ancestors. */
 export function allows(
@@ -86,12 +52,6 @@ export function checkQueueRight(
       reason: "AccessControlException",
       hint: `an administrator grants it with yarn.scheduler.capacity.${queuePath}.${property}`,
     },
-  );
-}
-
-function isListed(acl: QueueAcl, { user, groups }: QueueCaller): boolean {
-  return (
-    acl.everybody || acl.users.includes(user) || groups.some((group) => acl.groups.includes(group))
   );
 }
 

@@ -7,6 +7,12 @@
 import { LIMITS } from "../../shared/limits.ts";
 import { formatResource, type Resource } from "../../shared/resource.ts";
 import { quote } from "../../shared/validation.ts";
+import {
+  type AccessControlList,
+  EVERYBODY,
+  NOBODY,
+  parseAccessControlList,
+} from "../access-control-list.ts";
 import { parseAmounts } from "./capacity-values.ts";
 import {
   type ClusterSettings,
@@ -14,7 +20,7 @@ import {
   UNLIMITED,
   userLimitFactor,
 } from "./cluster-settings.ts";
-import { defaultQueue, type QueueAcl, type QueueConfiguration } from "./configuration.ts";
+import { defaultQueue, type QueueConfiguration } from "./configuration.ts";
 import {
   decimal,
   flag,
@@ -24,7 +30,6 @@ import {
   recordOf,
   wholeNumber,
 } from "./property-values.ts";
-import { parseQueueAcl } from "./queue-acl.ts";
 
 /** Everything of a queue but its place in the tree and its shares. */
 export type QueueSettings = Omit<
@@ -113,13 +118,11 @@ function readState(
   return state;
 }
 
-function readAcl(properties: PropertyGroup, name: string, isOpenRoot: boolean): QueueAcl {
-  const fallback: QueueAcl = isOpenRoot
-    ? { everybody: true }
-    : { everybody: false, users: [], groups: [] };
+function readAcl(properties: PropertyGroup, name: string, isOpenRoot: boolean): AccessControlList {
+  const fallback = isOpenRoot ? EVERYBODY : NOBODY;
   const text = properties.raw(name);
   if (text === undefined) return fallback;
-  const parsed = parseQueueAcl(text);
+  const parsed = parseAccessControlList(text);
   if ("value" in parsed) return parsed.value;
   properties.report(name, `expects ${parsed.expects}, not ${quote(text)}`);
   return fallback;

@@ -8,6 +8,7 @@ import { type ContainerStatus, EXIT } from "../../shared/container.ts";
 import type { CompletedContainer } from "../../shared/protocol/application-master.ts";
 import type { ComponentDefinition } from "../../shared/service.ts";
 import { restartSettings } from "./properties.ts";
+import { launchFacts, restartReported } from "./restart.ts";
 import type { AssignedContainer, ComponentRow, InstanceRow, Service } from "./state.ts";
 import { record } from "./timeline.ts";
 
@@ -96,6 +97,7 @@ export function containerStatus(service: Service, status: ContainerStatus, nowMs
     startedMs: status.startedMs ?? instance.container.startedMs ?? nowMs,
     readiness: status.ready ? "" : (status.readiness ?? ""),
     wasReady: instance.container.wasReady || status.ready,
+    ...launchFacts(status, instance.container),
   };
   const state = status.ready ? "READY" : "STARTED";
   const started = instance.state === "ASSIGNED" || instance.state === "LAUNCHING";
@@ -116,6 +118,7 @@ export function containerStatus(service: Service, status: ContainerStatus, nowMs
     });
   }
   service.instances.put({ ...instance, state, container });
+  restartReported(service, instance.name, nowMs, status.diagnostics);
 }
 
 /** A container is over. Answers false when no instance had it. */

@@ -11,8 +11,15 @@ import {
 } from "../../shared/aggregated-logs.ts";
 import { didYouMeanClause } from "../../shared/did-you-mean.ts";
 import type { Finding } from "../../shared/errors.ts";
+import { LIMITS } from "../../shared/limits.ts";
+import { isUserName } from "../../shared/names.ts";
+import type {
+  ApplicationAccessType,
+  ApplicationAcls,
+} from "../../shared/protocol/application-client.ts";
 import type { Configuration } from "../../shared/service.ts";
 import { formatPath, quote } from "../../shared/validation.ts";
+import { parseAccessControlList } from "../access-control-list.ts";
 import type { Tokens } from "./tokens.ts";
 
 type Property = {
@@ -68,7 +75,20 @@ const LOG_PATTERNS = {
   rolledExcludePattern: "yarn.service.rolling-log.exclude-pattern",
 } as const satisfies Record<keyof LogAggregationContext, string>;
 
-const NAMES: readonly string[] = [...Object.keys(PROPERTIES), ...Object.values(LOG_PATTERNS)];
+/**
+ * YARN's application ACLs, of the whole service. Hadoop's Yarnfiles have no place for them (its
+ * clients put them into the submission), so these two names are ours.
+ */
+const ACLS = {
+  VIEW_APP: "yarn.service.acl.view-app",
+  MODIFY_APP: "yarn.service.acl.modify-app",
+} as const satisfies Record<ApplicationAccessType, string>;
+
+const NAMES: readonly string[] = [
+  ...Object.keys(PROPERTIES),
+  ...Object.values(LOG_PATTERNS),
+  ...Object.values(ACLS),
+];
 
 export type RestartSettings = {
   /** The service fails when a component's failures within the window exceed it. */
@@ -111,6 +131,15 @@ export function logAggregation({ properties }: Configuration): LogAggregationCon
   };
 }
 
+/** Whom the service's user lets in; `properties` are the service's. */
+export function applicationAcls({ properties }: Configuration): ApplicationAcls {
+  const { [ACLS.VIEW_APP]: view, [ACLS.MODIFY_APP]: modify } = properties;
+  return {
+    ...(view === undefined ? {} : { VIEW_APP: view }),
+    ...(modify === undefined ? {} : { MODIFY_APP: modify }),
+  };
+}
+
 /** Findings for the framework's properties among `properties`, which stand at `path`. */
 export function checkFrameworkProperties(
   properties: Readonly<Record<string, string>>,
@@ -118,9 +147,31 @@ export function checkFrameworkProperties(
 ): Finding[] {
   return Object.entries(properties).flatMap(([name, value]) => {
     if (!isFrameworkProperty(name)) return [];
-    const message = isKnown(name) ? checkValue(PROPERTIES[name], value) : checkText(name, value);
+    const message = isAcl(name) ? checkAcl(value, path) : checkProperty(name, value);
     return message === undefined ? [] : [{ path: formatPath([...path, name]), message }];
   });
+}
+
+function isAcl(name: string): boolean {
+  return Object.values(ACLS).some((known) => known === name);
+}
+
+function checkAcl(text: string, [place]: readonly PropertyKey[]): string | undefined {
+  if (place === "components") {
+    return "is for the whole service: set it in the service's own configuration";
+  }
+  if (text.length > LIMITS.applicationAclLengthMax) {
+    return `expects at most ${LIMITS.applicationAclLengthMax} characters, not ${text.length}`;
+  }
+  const acl = parseAccessControlList(text);
+  if ("expects" in acl) return `expects ${acl.expects}, not ${quote(text)}`;
+  if (acl.value.everybody) return undefined;
+  const odd = [...acl.value.users, ...acl.value.groups].find((name) => !isUserName(name));
+  return odd === undefined ? undefined : `${quote(odd)} is no name of a user or group`;
+}
+
+function checkProperty(name: string, value: string): string | undefined {
+  return isKnown(name) ? checkValue(PROPERTIES[name], value) : checkText(name, value);
 }
 
 /** The user's own values, as tokens. */

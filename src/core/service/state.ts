@@ -114,6 +114,12 @@ export type AssignedContainer = {
   readonly readiness: string;
   /** It has answered its readiness check at least once; from then on it is in the registry. */
   readonly wasReady: boolean;
+  /** `version` of the launch context that it runs with; absent: 1. */
+  readonly launchVersion?: number;
+  /** Latest `revision` of which its node has said how it went. */
+  readonly settledRevision?: number;
+  /** A restart in place under way: to which version, and its revision once the tracker has it. */
+  readonly restart?: { readonly version: number; readonly revision: number | null };
 };
 
 /**

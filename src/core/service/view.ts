@@ -164,7 +164,9 @@ function viewContainer({ name, state, container, diagnostics }: InstanceRow): Co
     bare_host: nodeId.slice(0, nodeId.lastIndexOf(":")),
     node_id: nodeId,
     exposed_ports: Object.fromEntries(exposed),
-    diagnostics: container.readiness || diagnostics,
+    diagnostics: container.restart
+      ? "is being restarted in place"
+      : container.readiness || diagnostics,
   };
 }
 

@@ -3,6 +3,8 @@
  * being in it until the answer was stored; so a lost message is said again, and a doubled one is
  * recognised by its id, responseId or generation.
  */
+import type { ContainerLaunchContext } from "../../shared/container.ts";
+import type { NodeId } from "../../shared/ids.ts";
 import { LIMITS } from "../../shared/limits.ts";
 import type {
   ApplicationSubmissionContext,
@@ -17,13 +19,16 @@ import type {
 import type {
   MasterName,
   StartContainerRequest,
+  UpdateContainerRequest,
 } from "../../shared/protocol/container-management.ts";
 import type { RegistryOperation } from "../../shared/protocol/registry-operations.ts";
 import type { ComponentDefinition } from "../../shared/service.ts";
 import { componentsOf } from "./component.ts";
 import { containerAllocated, containerCompleted } from "./instance.ts";
 import { allocationTagsOf } from "./placement-specification.ts";
+import { applicationAcls } from "./properties.ts";
 import { registryChanges } from "./records.ts";
+import { restartsToSay } from "./restart.ts";
 import type { InstanceRow, Service, ServiceRow } from "./state.ts";
 import { buildLaunchContext } from "./substitution.ts";
 
@@ -36,6 +41,7 @@ export type ServiceWork =
   | { readonly type: "register"; readonly attemptId: string }
   | { readonly type: "allocate"; readonly attemptId: string; readonly request: AllocateRequest }
   | { readonly type: "start"; readonly requests: readonly StartContainerRequest[] }
+  | { readonly type: "update"; readonly requests: readonly PlacedUpdate[] }
   | {
       readonly type: "finish";
       readonly attemptId: string;
@@ -45,6 +51,8 @@ export type ServiceWork =
   | { readonly type: "report"; readonly generation: number; readonly entry: ServiceEntry | null }
   /** Nothing of the service is left anywhere: forget it. */
   | { readonly type: "wipe" };
+
+export type PlacedUpdate = UpdateContainerRequest & { readonly nodeId: NodeId };
 
 export type Surroundings = {
   readonly master: MasterName;
@@ -86,6 +94,10 @@ function applicationWork(
   if (assigned.length > 0) {
     work.push({ type: "start", requests: startRequests(service, row, assigned, surroundings) });
   }
+  const restarts = restartsToSay(service);
+  if (restarts.length > 0) {
+    work.push({ type: "update", requests: updateRequests(service, row, restarts, surroundings) });
+  }
   const request = allocateRequest(service, row);
   const said = request.asks.length > 0 || request.releases.length > 0;
   if (said || service.newsWaiting) work.push({ type: "allocate", attemptId, request });
@@ -107,6 +119,7 @@ export function submissionContext(
     applicationType: "yarn-service",
     master,
     submissionId,
+    acls: applicationAcls(row.definition.configuration),
     largestRequests: components.map((component) => ({
       component: component.name,
       resource: component.resource,
@@ -187,23 +200,14 @@ function startRequests(
   service: Service,
   row: ServiceRow,
   assigned: readonly InstanceRow[],
-  { domain }: Surroundings,
+  surroundings: Surroundings,
 ): readonly StartContainerRequest[] {
   const requests: StartContainerRequest[] = [];
   for (const instance of assigned) {
-    const component = row.definition.components.find(({ name }) => name === instance.component);
+    const launch = launchOf(service, row, instance, surroundings);
     const container = instance.container;
-    if (!component || !container) continue;
+    if (!launch || !container) continue;
     const { containerId, nodeId, nodeIncarnation, token, registry } = container;
-    const launch = buildLaunchContext({
-      definition: row.definition,
-      component,
-      instance: { name: instance.name, index: instance.index },
-      containerId,
-      user: row.user,
-      domain,
-      dependencies: dependencyAddresses(service, component.dependencies),
-    });
     requests.push({
       containerId,
       nodeId,
@@ -213,6 +217,42 @@ function startRequests(
     });
   }
   return requests;
+}
+
+/** The same instance once more, with its dependencies' addresses of now. */
+function updateRequests(
+  service: Service,
+  row: ServiceRow,
+  restarting: readonly InstanceRow[],
+  surroundings: Surroundings,
+): readonly PlacedUpdate[] {
+  const requests: PlacedUpdate[] = [];
+  for (const instance of restarting) {
+    const launch = launchOf(service, row, instance, surroundings);
+    const { containerId, nodeId, restart } = instance.container ?? {};
+    if (!launch || !containerId || !nodeId || !restart) continue;
+    requests.push({ containerId, nodeId, launch: { ...launch, version: restart.version } });
+  }
+  return requests;
+}
+
+function launchOf(
+  service: Service,
+  { definition, user }: ServiceRow,
+  { name, index, component: componentName, container }: InstanceRow,
+  { domain }: Surroundings,
+): ContainerLaunchContext | undefined {
+  const component = definition.components.find((each) => each.name === componentName);
+  if (!component || !container) return undefined;
+  return buildLaunchContext({
+    definition,
+    component,
+    instance: { name, index },
+    containerId: container.containerId,
+    user,
+    domain,
+    dependencies: dependencyAddresses(service, component.dependencies),
+  });
 }
 
 /** Instances of the declared dependencies, for `${MASTER-0_HOST}` and `${MASTER-0_IP}`. */

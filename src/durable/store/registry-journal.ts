@@ -6,10 +6,11 @@
  * to be deleted.
  */
 import { changeOf, type StoredChange } from "../../core/registry/changes.ts";
-import { termsOf } from "../../core/registry/find.ts";
+import { termsOf, yarnIdTerm } from "../../core/registry/find.ts";
 import { readStoredRecord } from "../../core/registry/service-record.ts";
 import type { RegistryNode } from "../../core/registry/tree.ts";
 import { LIMITS } from "../../shared/limits.ts";
+import type { ServiceRecord } from "../../shared/registry.ts";
 import { lastElement, parentOf, type RegistryPath } from "../../shared/registry-path.ts";
 import { insertTerms, type TermRow } from "./registry-batch.ts";
 
@@ -54,13 +55,14 @@ export class RegistryJournal {
     return this.#sequence;
   }
 
-  /** Before the tree puts the node. */
-  put(before: RegistryNode | undefined, after: RegistryNode): void {
+  /** Before the tree puts the node; `record` is its record, where somebody has it at hand. */
+  put(before: RegistryNode | undefined, after: RegistryNode, record?: ServiceRecord): void {
     const change = changeOf(before, after);
     if (change === null) return;
     this.#changes.push(change);
-    const old = before?.record ? termsOf(readStoredRecord(before.record)) : [];
-    const now = after.record ? termsOf(readStoredRecord(after.record)) : [];
+    const yarnId = after.boundTo?.yarnId ?? null;
+    const old = before ? termsOfNode(before.record, before.boundTo?.yarnId ?? null) : [];
+    const now = record ? termsOf(record) : termsOfNode(after.record, yarnId);
     const parent = parentOf(after.path) ?? "";
     const name = lastElement(after.path);
     for (const term of old) if (!now.includes(term)) this.#removeTerm(term, parent, name);
@@ -69,17 +71,14 @@ export class RegistryJournal {
     }
   }
 
-  /** Before the tree deletes `path` and all below it; `nodes` are those of them with records. */
-  deleteSubtree(
-    path: RegistryPath,
-    nodes: Iterable<{ parent: string; name: string; record: string }>,
-  ): void {
+  /** Before the tree deletes `path` and all below it; `nodes` are those of them that have terms. */
+  deleteSubtree(path: RegistryPath, nodes: Iterable<FoundNode>): void {
     this.#changes.push({ type: "deleted", path, version: 0 });
     // All of them are read before anything is written: a cursor ends at the first write.
-    const gone = Array.from(nodes, ({ parent, name, record }) => ({
+    const gone = Array.from(nodes, ({ parent, name, record, yarnId }) => ({
       parent,
       name,
-      terms: termsOf(readStoredRecord(record)),
+      terms: termsOfNode(record, yarnId),
     }));
     for (const { parent, name, terms } of gone) {
       for (const term of terms) this.#removeTerm(term, parent, name);
@@ -96,10 +95,16 @@ export class RegistryJournal {
     );
   }
 
+  /** Writes the terms that are known here and not yet there, before the index is read. */
+  settle(): void {
+    insertTerms(this.#sql, this.#terms.values());
+    this.#terms.clear();
+  }
+
   /** Inside the transaction, after its last write. */
   store(): void {
     const most = LIMITS.registryChangesPerSequenceMax;
-    insertTerms(this.#sql, this.#terms.values());
+    this.settle();
     let sequence = this.sequence;
     for (let from = 0; from < this.#changes.length; from += most) {
       const changes = this.#changes.slice(from, from + most);
@@ -150,6 +155,20 @@ export class RegistryJournal {
     );
     return batches.length === missed ? batches : null;
   }
+}
+
+/** A node that is found by its record, or by what it is bound to. */
+export type FoundNode = {
+  readonly parent: string;
+  readonly name: string;
+  readonly record: string | null;
+  readonly yarnId: string | null;
+};
+
+/** A container's own component path has no record at first, and goes with the container. */
+function termsOfNode(record: string | null, yarnId: string | null): readonly string[] {
+  if (record !== null) return termsOf(readStoredRecord(record));
+  return yarnId === null ? [] : [yarnIdTerm(yarnId)];
 }
 
 function keyOf(...row: TermRow): string {

@@ -30,6 +30,19 @@ export class SqliteRegistryIndex implements RegistryIndex {
     );
   }
 
+  /** One statement for all of them: a statement costs more than a node's children. */
+  childrenOfEach(paths: readonly RegistryPath[], limit: number): readonly (readonly string[])[] {
+    const rows = this.#sql.exec<{ names: string }>(
+      `SELECT (SELECT json_group_array(name) FROM (
+         SELECT name FROM registry_node WHERE parent = path.value ORDER BY name LIMIT ?
+       )) AS names
+       FROM json_each(?) AS path ORDER BY path.key`,
+      limit,
+      JSON.stringify(paths),
+    );
+    return Array.from(rows, ({ names }) => (names === "[]" ? [] : (JSON.parse(names) as string[])));
+  }
+
   nodesBelow(path: RegistryPath, after: RegistryPath | null, limit: number) {
     const select = `SELECT ${NODE} FROM registry_node n`;
     const order = "ORDER BY n.parent, n.name LIMIT ?";

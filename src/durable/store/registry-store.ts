@@ -1,19 +1,19 @@
 /**
  * The registry tree in SQLite: rows ⇄ RegistryNode, and nothing else. One row is one node. The key
  * (parent, name) is the lookup by path, the list of children in their order, and, as a range over
- * parents, the subtree. A node costs one row written, one more when it is bound to the life of an
- * application, attempt or container, and those of the terms by which its record is found; what a
- * transaction changed is one row together (registry-journal.ts).
+ * parents, the subtree. A node costs one row written, and those of the terms by which its record is
+ * found; what a transaction changed is one row together (registry-journal.ts).
  */
 
-import type { RegistryIndex } from "../../core/registry/find.ts";
+import { type RegistryIndex, yarnIdTerm } from "../../core/registry/find.ts";
 import { createSystemPaths } from "../../core/registry/registry.ts";
 import type { AclEntry, BoundTo, RegistryNode, RegistryTree } from "../../core/registry/tree.ts";
 import { assert, type Failure, type Reply } from "../../shared/errors.ts";
 import type { ListPage, PersistencePolicy } from "../../shared/protocol/registry-operations.ts";
-import { lastElement, type RegistryPath, ROOT } from "../../shared/registry-path.ts";
+import type { ServiceRecord } from "../../shared/registry.ts";
+import { lastElement, parentOf, type RegistryPath, ROOT } from "../../shared/registry-path.ts";
 import { insertNodes, parentKey } from "./registry-batch.ts";
-import { createJournal, RegistryJournal } from "./registry-journal.ts";
+import { createJournal, type FoundNode, RegistryJournal } from "./registry-journal.ts";
 import { NAME_INDEX_MIGRATION } from "./registry-names.ts";
 import { SqliteRegistryIndex } from "./registry-pages.ts";
 import { PUBLISHER_MIGRATION } from "./registry-publishers.ts";
@@ -39,6 +39,10 @@ const MIGRATIONS: readonly (string | ((sql: SqlStorage) => void))[] = [
   NAME_INDEX_MIGRATION,
   createJournal,
   PUBLISHER_MIGRATION,
+  // Terms lead also to what is bound to an id: one row less for each.
+  `INSERT OR IGNORE INTO registry_term (term, parent, name)
+     SELECT 'id:' || yarn_id, parent, name FROM registry_node WHERE yarn_id IS NOT NULL;
+   DROP INDEX IF EXISTS registry_node_bound_to;`,
 ];
 
 type NodeRow = {
@@ -50,6 +54,24 @@ type NodeRow = {
   owner: string | null;
   acl: string | null;
 };
+
+const COLUMNS = "created_ms, record, yarn_id, persistence, version, owner, acl";
+
+function nodeOf(path: RegistryPath, row: NodeRow): RegistryNode {
+  const { yarn_id: yarnId, persistence } = row;
+  return {
+    path,
+    createdMs: row.created_ms,
+    record: row.record,
+    boundTo:
+      yarnId === null || persistence === null
+        ? null
+        : { yarnId, persistence: persistence as PersistencePolicy },
+    version: row.version,
+    owner: row.owner,
+    acl: row.acl === null ? [] : (JSON.parse(row.acl) as AclEntry[]),
+  };
+}
 
 /** Undoes a transaction, whose work has failed in an expected way. */
 class RollBack extends Error {
@@ -85,6 +107,10 @@ export class SqliteRegistryTree implements RegistryTree, RegistryIndex {
     return this.#index.childrenAfter(path, after, limit);
   }
 
+  childrenOfEach(paths: readonly RegistryPath[], limit: number) {
+    return this.#index.childrenOfEach(paths, limit);
+  }
+
   nodesBelow(path: RegistryPath, after: RegistryPath | null, limit: number) {
     return this.#index.nodesBelow(path, after, limit);
   }
@@ -102,29 +128,34 @@ export class SqliteRegistryTree implements RegistryTree, RegistryIndex {
 
   #read(path: RegistryPath): RegistryNode | undefined {
     const [row] = this.#sql.exec<NodeRow>(
-      `SELECT created_ms, record, yarn_id, persistence, version, owner, acl FROM registry_node
-       WHERE parent = ? AND name = ?`,
+      `SELECT ${COLUMNS} FROM registry_node WHERE parent = ? AND name = ?`,
       parentKey(path),
       lastElement(path),
     );
-    if (row === undefined) return undefined;
-    const { yarn_id: yarnId, persistence } = row;
-    return {
-      path,
-      createdMs: row.created_ms,
-      record: row.record,
-      boundTo:
-        yarnId === null || persistence === null
-          ? null
-          : { yarnId, persistence: persistence as PersistencePolicy },
-      version: row.version,
-      owner: row.owner,
-      acl: row.acl === null ? [] : (JSON.parse(row.acl) as AclEntry[]),
-    };
+    return row === undefined ? undefined : nodeOf(path, row);
   }
 
-  put(node: RegistryNode): void {
-    this.journal.put(this.get(node.path), node);
+  /** One statement for all of them: a statement costs several times what a row does. */
+  prepare(paths: readonly RegistryPath[]): void {
+    const wanted = new Set<RegistryPath>();
+    for (const path of paths) {
+      for (let at: RegistryPath | null = path; at !== null && !wanted.has(at); at = parentOf(at)) {
+        wanted.add(at);
+      }
+    }
+    for (const path of wanted) if (!this.#known.has(path)) this.#known.set(path, undefined);
+    const keys = Array.from(wanted, (path) => [path, parentKey(path), lastElement(path)]);
+    const rows = this.#sql.exec<NodeRow & { path: RegistryPath }>(
+      `SELECT wanted.value ->> 0 AS path, ${COLUMNS}
+       FROM json_each(?) AS wanted CROSS JOIN registry_node AS node
+         ON node.parent = wanted.value ->> 1 AND node.name = wanted.value ->> 2`,
+      JSON.stringify(keys),
+    );
+    for (const row of rows) this.#known.set(row.path, nodeOf(row.path, row));
+  }
+
+  put(node: RegistryNode, record?: ServiceRecord): void {
+    this.journal.put(this.get(node.path), node, record);
     this.#known.set(node.path, node);
     this.#unwritten.set(node.path, node);
     if (!this.#isInTransaction) this.#settle();
@@ -145,11 +176,12 @@ export class SqliteRegistryTree implements RegistryTree, RegistryIndex {
     // "0" follows "/": the range holds every parent that starts with `path/`, and no other.
     const subtree = "((parent = ? AND name = ?) OR parent = ? OR (parent >= ? AND parent < ?))";
     const keys = [parentKey(path), lastElement(path), path, `${path}/`, `${path}0`];
-    const records = this.#sql.exec<{ parent: string; name: string; record: string }>(
-      `SELECT parent, name, record FROM registry_node WHERE ${subtree} AND record IS NOT NULL`,
+    const nodes = this.#sql.exec<FoundNode>(
+      `SELECT parent, name, record, yarn_id AS yarnId FROM registry_node
+       WHERE ${subtree} AND (record IS NOT NULL OR yarn_id IS NOT NULL)`,
       ...keys,
     );
-    this.journal.deleteSubtree(path, records);
+    this.journal.deleteSubtree(path, nodes);
     this.#sql.exec(`DELETE FROM registry_node WHERE ${subtree}`, ...keys);
   }
 
@@ -176,8 +208,12 @@ export class SqliteRegistryTree implements RegistryTree, RegistryIndex {
 
   findBoundTo(boundTo: BoundTo): readonly RegistryPath[] {
     this.#settle();
+    this.journal.settle();
     const rows = this.#sql.exec<{ parent: string; name: string }>(
-      "SELECT parent, name FROM registry_node WHERE yarn_id = ? AND persistence = ?",
+      `SELECT n.parent, n.name FROM registry_term t CROSS JOIN registry_node n
+         ON n.parent = t.parent AND n.name = t.name
+       WHERE t.term = ? AND n.yarn_id = ? AND n.persistence = ?`,
+      yarnIdTerm(boundTo.yarnId),
       boundTo.yarnId,
       boundTo.persistence,
     );

@@ -6,11 +6,22 @@ import type { Reply } from "../errors.ts";
 import type { ApplicationAttemptId, ApplicationId, ContainerId, NodeId } from "../ids.ts";
 import type { NodeState } from "../node.ts";
 import type { Resource } from "../resource.ts";
-import type { FinalStatus, PendingRequest, ResourceRequest } from "./application-master.ts";
+import type {
+  ExecutionType,
+  FinalStatus,
+  PendingRequest,
+  ResourceRequest,
+} from "./application-master.ts";
 import type { MasterName } from "./container-management.ts";
 import type { VerificationKey } from "./resource-tracker.ts";
 
 export type YarnApplicationState = "ACCEPTED" | "RUNNING" | "FINISHED" | "FAILED" | "KILLED";
+
+/** YARN's ApplicationAccessType: reading an application and its logs, and changing or ending it. */
+export type ApplicationAccessType = "VIEW_APP" | "MODIFY_APP";
+
+/** The texts of Hadoop's ACLs (`users groups`, `*`); absent: nobody but those above the ACLs. */
+export type ApplicationAcls = Readonly<Partial<Record<ApplicationAccessType, string>>>;
 
 export type ApplicationSubmissionContext = {
   readonly name: string;
@@ -25,6 +36,8 @@ export type ApplicationSubmissionContext = {
   readonly master: MasterName;
   /** Chosen by the submitter; submitting again with the same one returns the same application. */
   readonly submissionId: string;
+  /** Whom its user lets in. */
+  readonly acls: ApplicationAcls;
   /** Every size the application will ask for; refused at once when no node can ever hold one. */
   readonly largestRequests: readonly { readonly component: string; readonly resource: Resource }[];
 };
@@ -86,6 +99,30 @@ export type ApplicationReport = {
   readonly finishedMs: number | null;
   readonly allocated: Resource;
   readonly runningContainers: number;
+};
+
+/** YARN's ContainerReport. */
+export type ContainerInfo = {
+  readonly containerId: ContainerId;
+  readonly attemptId: ApplicationAttemptId;
+  readonly nodeId: NodeId;
+  readonly resource: Resource;
+  readonly priority: number;
+  readonly executionType: ExecutionType;
+  /** NEW until its node has said that it runs. */
+  readonly state: "NEW" | "RUNNING" | "COMPLETE";
+  readonly allocatedMs: number;
+  /** Null until it is COMPLETE. */
+  readonly exitStatus: number | null;
+  /** Why it ended, or is to end. */
+  readonly diagnostics: string;
+};
+
+export type ContainerOwner = {
+  readonly user: string;
+  /** Null when the container is forgotten. */
+  readonly nodeId: NodeId | null;
+  readonly acls: ApplicationAcls;
 };
 
 export type NodeInfo = {
@@ -162,19 +199,45 @@ export interface ApplicationClientProtocol {
     queue: string,
     by: Submitter,
   ): Promise<Reply<{ readonly queue: string }>>;
-  /** Of one application, or of all that run; the reasons are made up when somebody asks. */
-  getActivities(applicationId?: ApplicationId): Promise<readonly ApplicationActivity[]>;
-  getApplications(): Promise<readonly ApplicationReport[]>;
-  getApplicationReport(applicationId: ApplicationId): Promise<Reply<ApplicationReport>>;
+  /**
+   * Of one application, or of all that run, as far as `viewer` may see them; the reasons are made up
+   * when somebody asks.
+   */
+  getActivities(
+    viewer: Submitter,
+    applicationId?: ApplicationId,
+  ): Promise<readonly ApplicationActivity[]>;
+  /** All, or those that `viewer` may see. */
+  getApplications(viewer?: Submitter): Promise<readonly ApplicationReport[]>;
+  /**
+   * For who has the right to it. NOT_FOUND also when `who` may not see it; PERMISSION_DENIED when
+   * `who` may see it and no more.
+   */
+  getApplicationReport(
+    applicationId: ApplicationId,
+    who: Submitter,
+    right: ApplicationAccessType,
+  ): Promise<Reply<ApplicationReport>>;
+  /**
+   * Whose it is, when that is `who` or lets `who` in, else null: YARN's ApplicationACLsManager, which
+   * knows nothing of queues and their administrators.
+   */
+  checkApplicationAccess(
+    applicationId: ApplicationId,
+    who: Submitter,
+    right: ApplicationAccessType,
+  ): Promise<{ readonly user: string } | null>;
+  /** Those of an attempt that are not forgotten. */
+  getContainers(attemptId: ApplicationAttemptId): Promise<readonly ContainerInfo[]>;
+  getContainer(containerId: ContainerId): Promise<Reply<ContainerInfo>>;
   /** Which application and user a container belongs (or, until forgotten, belonged) to. */
-  getContainerOwner(
-    containerId: ContainerId,
-  ): Promise<Reply<{ readonly user: string; readonly nodeId: NodeId | null }>>;
+  getContainerOwner(containerId: ContainerId): Promise<Reply<ContainerOwner>>;
   /** Null for a container that has ended, or never was. */
   findLiveContainer(containerId: ContainerId): Promise<{ readonly user: string } | null>;
   getClusterNodes(): Promise<readonly NodeInfo[]>;
   getClusterInfo(): Promise<ClusterInfo>;
-  listServices(): Promise<readonly ServiceEntry[]>;
+  /** All, or those that are `viewer`'s own or let `viewer` in. */
+  listServices(viewer?: Submitter): Promise<readonly ServiceEntry[]>;
 }
 
 /** Service masters tell the directory their state; the highest generation of a name wins. */

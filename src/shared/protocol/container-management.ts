@@ -30,6 +30,12 @@ export type UpdateContainerRequest = {
   readonly reInitialization?: ReInitialization;
 };
 
+/** `revision` as the container's statuses will name it; null: it is over, or not the master's. */
+export type UpdatedContainer = {
+  readonly containerId: ContainerId;
+  readonly revision: number | null;
+};
+
 /** Who is to hear of the containers' statuses: an edge master's Durable Object name. */
 export type MasterName = string;
 
@@ -42,12 +48,12 @@ export interface ContainerManagementProtocol {
 
   /**
    * Durable once answered; the containers' statuses say with their `revision` and `launchVersion`
-   * when and how it was carried out. The value: those that are over, or not the master's.
+   * when and how it was carried out.
    */
   updateContainers(
     master: MasterName,
     requests: readonly UpdateContainerRequest[],
-  ): Promise<Reply<readonly ContainerId[]>>;
+  ): Promise<Reply<readonly UpdatedContainer[]>>;
 }
 
 /**
@@ -69,6 +75,8 @@ export type ReadLogRequest = {
   readonly containerId: ContainerId;
   readonly file: string;
   readonly offset: number;
+  /** Epoch ms: what is known to be older is left out; the rest may be older too. */
+  readonly sinceMs?: number | undefined;
   readonly lengthMax: number;
   readonly waitMs: number;
 };
@@ -76,6 +84,8 @@ export type ReadLogResponse = {
   readonly data: string;
   readonly nextOffset: number;
   readonly end: boolean;
+  /** Rotation has dropped so many bytes from the offset that was asked for; `data` begins after. */
+  readonly droppedBytes?: number | undefined;
 };
 export interface LogReader {
   readLog(request: ReadLogRequest): Promise<Reply<ReadLogResponse>>;

@@ -16,14 +16,27 @@ export const SIGNAL_CONTAINER_COMMANDS = [
 ] as const;
 export type SignalContainerCommand = (typeof SIGNAL_CONTAINER_COMMANDS)[number];
 
+/**
+ * How long a signal may be on its way to a process. Also by how much the clocks of a node and of the
+ * cluster may differ, hence not shorter.
+ */
+export const SIGNAL_LIFETIME_MS = 60_000;
+/** `reason` of a failure: whether the node has carried out what it was asked is not known. */
+export const NODE_DID_NOT_ANSWER = "NodeDidNotAnswer";
+
 const containerId = z.string().refine(isContainerId, "a container id");
 
 export const nodeQuerySchema = z.discriminatedUnion("type", [
-  /** signalToContainer; a container that has no process at the moment fails it. */
+  /**
+   * signalToContainer; a container that has no process at the moment fails it. Said again with the
+   * same request id it is answered as before, and sent to no process again.
+   */
   z.object({
     type: z.literal("signal"),
     containerId,
     command: z.enum(SIGNAL_CONTAINER_COMMANDS),
+    /** Epoch ms after which it must not be sent to a process any more. */
+    expiresMs: z.int(),
   }),
   /** What one container, or each of them, uses at this moment. */
   z.object({ type: z.literal("usage"), containerId: containerId.optional() }),
@@ -57,7 +70,7 @@ export type NodeAnswer = z.infer<typeof nodeAnswerSchema>;
 export interface NodeQueries {
   /**
    * Asks a connected node. The value is JSON text. UNAVAILABLE when the node is not connected, or
-   * does not answer within 10 s; any other failure is the node's own.
+   * does not answer within 10 s (`NODE_DID_NOT_ANSWER`); any other failure is the node's own.
    */
   queryNode(nodeId: NodeId, query: NodeQuery): Promise<Reply<string>>;
 }

@@ -103,6 +103,35 @@ export type RegistryChange = {
 };
 
 /**
+ * What has happened in the registry since a transaction, for whoever keeps answers of it and has to
+ * know which of them still hold.
+ */
+export type RegistryNews = {
+  /** Number of the registry's last transaction. */
+  readonly sequence: number;
+  /** In their order; null when that is more than the registry says at once, or still knows. */
+  readonly changes: readonly Pick<RegistryChange, "type" | "path">[] | null;
+};
+
+/** A part of the registry, for whoever copies it. */
+export type RegistryCopyPage = {
+  readonly nodes: readonly RegistryNodeView[];
+  /** Where the next part begins; null after the last. */
+  readonly next: string | null;
+};
+
+/** What the edge asks beside what its readers ask: to keep answers, and to have some in advance. */
+export interface RegistryEdge {
+  /** What happened after transaction `sequence`; null asks for the number of the last one alone. */
+  newsSince(sequence: number | null): Promise<RegistryNews>;
+  /**
+   * The nodes after a path, or the first ones, in the order of (path of the parent, name): as many
+   * as are cheap, without those that have many children.
+   */
+  copy(after: string | null): Promise<RegistryCopyPage>;
+}
+
+/**
  * What a watcher hears. `sequence` numbers the registry's transactions; a watcher that comes back
  * with the last one it heard misses nothing. The first message of a watch that resumes nothing has
  * no changes: it says from where on it watches.

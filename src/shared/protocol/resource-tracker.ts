@@ -72,6 +72,8 @@ export const logChunkSchema = z.strictObject({
   nextOffset: z.int().min(0),
   /** The container has ended and nothing follows. */
   end: z.boolean(),
+  /** Rotation has dropped so many bytes from the offset that was asked for; `data` begins after. */
+  droppedBytes: z.int().min(1).optional(),
 });
 export type LogChunk = z.infer<typeof logChunkSchema>;
 
@@ -159,6 +161,8 @@ export type TrackerMessage =
       readonly file: string;
       /** Byte offset; negative: that many bytes before the end. */
       readonly offset: number;
+      /** Epoch ms: what the node knows to be older is left out. */
+      readonly sinceMs?: number | undefined;
       readonly lengthMax: number;
       /** With nothing to read yet, wait this long for more before answering (ms). */
       readonly waitMs: number;

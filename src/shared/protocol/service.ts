@@ -45,6 +45,9 @@ export type ComponentPlan = {
   readonly reason: string;
 };
 
+/** `launchVersion` is that of the launch context which is to take the place of the present one. */
+export type RestartingContainer = { readonly instance: string; readonly launchVersion: number };
+
 export interface ServiceProtocol {
   /** Checked field by field already, not yet as a whole. STOPPED in the Yarnfile only saves it. */
   create(
@@ -61,6 +64,8 @@ export interface ServiceProtocol {
   flex(requests: readonly FlexRequest[]): Promise<Reply<readonly FlexResult[]>>;
   /** Seconds from now; -1 for unlimited. */
   setLifetime(seconds: number): Promise<Reply<undefined>>;
+  /** In place; accepted, not yet done. Again while it is under way is once. */
+  restartContainer(containerId: ContainerId): Promise<Reply<RestartingContainer>>;
   destroy(): Promise<Reply<undefined>>;
   /** Oldest first. */
   events(): Promise<Reply<readonly ServiceEvent[]>>;

@@ -1,12 +1,13 @@
 /**
  * Changing an application (facts/yarn-rm-nm-scheduler.md §1.2, §1.4): ending it, its priority, its
- * queue. For its user, for administrators, and for those who may administer its queue.
+ * queue. Who may see and change it, the ResourceManager decides (core/cluster/application-access.ts).
  */
 import type { Context } from "hono";
 import * as z from "zod";
-import { fail, ok, type Reply } from "../../shared/errors.ts";
+import type { Reply } from "../../shared/errors.ts";
 import { LIMITS } from "../../shared/limits.ts";
 import type {
+  ApplicationAccessType,
   ApplicationActivity,
   ApplicationReport,
 } from "../../shared/protocol/application-client.ts";
@@ -70,13 +71,14 @@ export const applicationEndpoints: readonly Endpoint[] = [
     ),
     answers: answers("It is ended", stateSchema),
     handle: async (c, { parameters: { application }, body }) => {
-      const allowed = await controlled(c, application);
+      const allowed = await getApplication(c, application, "MODIFY_APP");
       if (!allowed.ok) return problem(c, allowed.error);
       const { resourceManager } = c.var.protocols;
       const diagnostics = body.diagnostics ?? `Application killed by user ${userOf(c).user}`;
       const reply = await resourceManager.forceKillApplication(application, diagnostics);
       if (!reply.ok) return problem(c, reply.error);
-      return show(c, application, ({ state }) => c.json({ state }));
+      const killed = await getApplication(c, application, "MODIFY_APP");
+      return killed.ok ? c.json({ state: killed.value.state }) : problem(c, killed.error);
     },
   }),
   endpoint({
@@ -87,9 +89,10 @@ export const applicationEndpoints: readonly Endpoint[] = [
     parameters: applicationParameters,
     answers: answers("appActivities", z.object({ appActivities: appActivitiesSchema })),
     handle: async (c, { parameters: { application } }) => {
-      const allowed = await controlled(c, application);
+      const allowed = await getApplication(c, application, "VIEW_APP");
       if (!allowed.ok) return problem(c, allowed.error);
-      const [activity] = await c.var.protocols.resourceManager.getActivities(application);
+      const { resourceManager } = c.var.protocols;
+      const [activity] = await resourceManager.getActivities(submitterOf(c), application);
       const nothing = { applicationId: application, waiting: [] };
       return c.json({ appActivities: activityView(activity ?? nothing, Date.now()) });
     },
@@ -98,23 +101,19 @@ export const applicationEndpoints: readonly Endpoint[] = [
     method: "get",
     path: "/ws/v1/cluster/scheduler/activities",
     tag: "Scheduler",
-    summary:
-      "Which applications wait, and for what: the caller's, or those of a queue one administers",
+    summary: "Which applications wait, and for what: those that the caller may see",
     query: z.object({ queue: z.string().max(LIMITS.queuePathLengthMax).optional() }),
     answers: answers(
       "activities",
       z.object({ activities: z.object({ applications: z.array(appActivitiesSchema) }) }),
     ),
     handle: async (c, { query: { queue } }) => {
-      const all = await c.var.protocols.resourceManager.getActivities();
+      const all = await c.var.protocols.resourceManager.getActivities(submitterOf(c));
       const waiting = all.filter(
         (each) => each.waiting.length > 0 && (queue === undefined || isBelow(each.queue, queue)),
       );
-      const seen = await Promise.all(waiting.map(async (each) => (await maySee(c, each)) && each));
       const nowMs = Date.now();
-      const applications = seen
-        .filter((each) => each !== false)
-        .map((each) => activityView(each, nowMs));
+      const applications = waiting.map((each) => activityView(each, nowMs));
       return c.json({ activities: { applications } });
     },
   }),
@@ -137,7 +136,7 @@ export const applicationEndpoints: readonly Endpoint[] = [
     body: jsonBody(z.strictObject({ priority: z.int().min(0).max(LIMITS.priorityMax) })),
     answers: answers("The priority that counts", prioritySchema),
     handle: async (c, { parameters: { application }, body: { priority } }) => {
-      const allowed = await controlled(c, application);
+      const allowed = await getApplication(c, application, "MODIFY_APP");
       if (!allowed.ok) return problem(c, allowed.error);
       const { resourceManager } = c.var.protocols;
       const reply = await resourceManager.setApplicationPriority(application, priority);
@@ -163,7 +162,7 @@ export const applicationEndpoints: readonly Endpoint[] = [
     body: jsonBody(z.strictObject({ queue: z.string().min(1).max(LIMITS.queuePathLengthMax) })),
     answers: answers("The queue's full path", queueSchema),
     handle: async (c, { parameters: { application }, body: { queue } }) => {
-      const allowed = await controlled(c, application);
+      const allowed = await getApplication(c, application, "MODIFY_APP");
       if (!allowed.ok) return problem(c, allowed.error);
       const { resourceManager } = c.var.protocols;
       const reply = await resourceManager.moveApplication(application, queue, submitterOf(c));
@@ -208,35 +207,15 @@ async function show(
   application: string,
   view: (report: ApplicationReport) => Response,
 ): Promise<Response> {
-  const reply = await getVisibleApplication(c, application);
+  const reply = await getApplication(c, application, "VIEW_APP");
   return reply.ok ? view(reply.value) : problem(c, reply.error);
 }
 
-/** Another user's application is answered like one that never was. */
-export async function getVisibleApplication(
+/** The application, for a caller who has the right to it. */
+export function getApplication(
   c: Context<AppEnv>,
   application: string,
+  right: ApplicationAccessType,
 ): Promise<Reply<ApplicationReport>> {
-  const reply = await c.var.protocols.resourceManager.getApplicationReport(application);
-  if (!reply.ok || (await maySee(c, reply.value))) return reply;
-  const { user } = userOf(c);
-  return fail("NOT_FOUND", `there is no application ${application} that user ${user} may see`, {
-    hint: "the missing right: role admin, to be its user, or to administer its queue",
-  });
-}
-
-/** Whoever may see an application may also change it: its user and those above it. */
-async function controlled(c: Context<AppEnv>, application: string): Promise<Reply<undefined>> {
-  const reply = await getVisibleApplication(c, application);
-  return reply.ok ? ok() : reply;
-}
-
-async function maySee(
-  c: Context<AppEnv>,
-  { user, queue }: Pick<ApplicationReport, "user" | "queue">,
-): Promise<boolean> {
-  const caller = submitterOf(c);
-  if (caller.isAdmin || user === caller.user) return true;
-  const { resourceManager } = c.var.protocols;
-  return (await resourceManager.checkQueueAccess(queue, "administer", caller)).ok;
+  return c.var.protocols.resourceManager.getApplicationReport(application, submitterOf(c), right);
 }

@@ -14,7 +14,7 @@ import type {
   YarnApplicationState,
 } from "../../shared/protocol/application-client.ts";
 import { VERSION } from "../../shared/version.ts";
-import { userOf } from "../auth.ts";
+import { submitterOf } from "../auth.ts";
 import { type Endpoint, endpoint } from "../endpoint.ts";
 import {
   appSchema,
@@ -31,7 +31,7 @@ import {
   wholeNumber,
   wordsParameter,
 } from "../query.ts";
-import { getVisibleApplication } from "./applications.ts";
+import { getApplication } from "./applications.ts";
 
 const TAG = "ResourceManager";
 const APPLICATION_STATES = ["ACCEPTED", "RUNNING", "FINISHED", "FAILED", "KILLED"] as const;
@@ -121,7 +121,7 @@ export const clusterEndpoints: readonly Endpoint[] = [
     method: "get",
     path: "/ws/v1/cluster/apps",
     tag: TAG,
-    summary: "The caller's applications; an administrator sees everybody's",
+    summary: "The applications that the caller may see: its own, and those that let it in",
     query: applicationFilter,
     answers: {
       [SUCCESS.OK]: {
@@ -131,9 +131,9 @@ export const clusterEndpoints: readonly Endpoint[] = [
     },
     handle: async (c, { query }) => {
       const { states, applicationTypes } = query;
-      const applications = (await c.var.protocols.resourceManager.getApplications()).filter(
+      const visible = await c.var.protocols.resourceManager.getApplications(submitterOf(c));
+      const applications = visible.filter(
         (each) =>
-          maySee(c, each) &&
           (query.user === undefined || each.user === query.user) &&
           (query.queue === undefined || isQueue(each.queue, query.queue)) &&
           (states === undefined || states.includes(each.state)) &&
@@ -153,7 +153,7 @@ export const clusterEndpoints: readonly Endpoint[] = [
     answers: { [SUCCESS.OK]: { description: "app", schema: z.object({ app: appSchema }) } },
     handle: async (c, { parameters }) => {
       const id = parameters.application;
-      const reply = await getVisibleApplication(c, id);
+      const reply = await getApplication(c, id, "VIEW_APP");
       if (!reply.ok) return problem(c, reply.error);
       return c.json({ app: applicationView(reply.value, Date.now()) });
     },
@@ -166,11 +166,6 @@ export function clusterNotFound(c: Context<AppEnv>): Response {
     hint: "applications are submitted as services, with POST /app/v1/services; see /openapi.json",
   });
   return problem(c, failure.error);
-}
-
-function maySee(c: Context<AppEnv>, application: ApplicationReport): boolean {
-  const { user, role } = userOf(c);
-  return role === "admin" || application.user === user;
 }
 
 /** A filter may name the queue's full path or its last part. */

@@ -1,7 +1,7 @@
 /**
  * Aggregated logs. A node announces a container while the ResourceManager knows that it is there,
- * and then writes its logs and no others. Reading is for the user who ran the application, and for
- * administrators.
+ * and then writes its logs and no others. Reading is for the user who ran the application, for
+ * administrators, and for whom the ACL lets in that the application had.
  */
 import type { Context } from "hono";
 import * as z from "zod";
@@ -10,6 +10,7 @@ import {
   aggregatedFileSchema,
   announceLogsSchema,
   containerIdSchema,
+  type LogsAnnouncement,
   logFileNameSchema,
   NO_LOG_STORE,
 } from "../../shared/aggregated-logs.ts";
@@ -17,12 +18,12 @@ import { fail, ok, type Reply } from "../../shared/errors.ts";
 import { type ContainerId, isApplicationId } from "../../shared/ids.ts";
 import { LIMITS } from "../../shared/limits.ts";
 import { userNameSchema } from "../../shared/names.ts";
-import { actAs, nodeOf } from "../auth.ts";
+import { actAs, nodeOf, submitterOf } from "../auth.ts";
 import { type Endpoint, endpoint, jsonBody } from "../endpoint.ts";
 import { logSchema } from "../openapi-schemas.ts";
 import { problem, SUCCESS } from "../problem.ts";
 import type { AppEnv, Logs } from "../protocols.ts";
-import { userParameter, wholeNumber } from "../query.ts";
+import { sinceParameter, userParameter, wholeNumber } from "../query.ts";
 
 const TAG = "Logs";
 const OFFSET_MAX = 2 ** 40;
@@ -51,11 +52,9 @@ export const logEndpoints: readonly Endpoint[] = [
     handle: async (c, { parameters: { container }, body }) => {
       const store = logsOf(c);
       if (!store.ok) return problem(c, store.error);
-      const { nodeId } = nodeOf(c);
-      const isKnown = await store.value.isAnnounced(body.user, container, nodeId);
-      const right = isKnown ? ok() : await checkOwner(c, container, body.user);
-      if (!right.ok) return problem(c, right.error);
-      await store.value.announce(container, nodeId, body);
+      const announcement = await announcementOf(c, store.value, container, body.user);
+      if (!announcement.ok) return problem(c, announcement.error);
+      await store.value.announce(container, announcement.value, body);
       return c.body(null, SUCCESS.NO_CONTENT);
     },
   }),
@@ -84,9 +83,13 @@ export const logEndpoints: readonly Endpoint[] = [
     tag: TAG,
     summary: "Stores a chunk, packed with gzip; again, it is stored once",
     parameters: ofFile.extend({ start: offset }),
-    query: z.object({ user: userNameSchema, end: offset }),
+    query: z.object({
+      ...{ user: userNameSchema, end: offset },
+      follows: offset.optional().describe("What lies between it and the start was dropped."),
+    }),
     answers: { [SUCCESS.NO_CONTENT]: { description: "It is stored" } },
-    handle: async (c, { parameters: { container, file, start }, query: { user, end } }) => {
+    handle: async (c, { parameters: { container, file, start }, query }) => {
+      const { user, end, follows = start } = query;
       const store = await ownLogsOf(c, user, container);
       if (!store.ok) return problem(c, store.error);
       const { body } = c.req.raw;
@@ -100,7 +103,12 @@ export const logEndpoints: readonly Endpoint[] = [
         const failure = fail("INVALID_ARGUMENT", `a chunk has 1 to ${max} bytes, not ${length}`);
         return problem(c, failure.error);
       }
-      await store.value.putChunk(user, { containerId: container, file, start, end }, body);
+      if (follows > start) {
+        const failure = fail("INVALID_ARGUMENT", `a chunk at ${start} cannot follow ${follows}`);
+        return problem(c, failure.error);
+      }
+      const place = { containerId: container, file, start, end, follows };
+      await store.value.putChunk(user, place, body);
       return c.body(null, SUCCESS.NO_CONTENT);
     },
   }),
@@ -119,13 +127,17 @@ export const logEndpoints: readonly Endpoint[] = [
         schema: z.object({ containers: z.array(aggregatedContainerSchema) }),
       },
     },
-    handle: async (c, { parameters, query }) => {
-      const user = actAs(c, query.user);
-      if (!user.ok) return problem(c, user.error);
+    handle: async (c, { parameters: { application }, query }) => {
       const store = logsOf(c);
       if (!store.ok) return problem(c, store.error);
-      const containers = await store.value.containers(user.value, parameters.application);
-      return c.json({ containers: [...containers] });
+      const user = actAs(c, query.user);
+      if (user.ok) {
+        const all = await store.value.containers(user.value, application);
+        return c.json({ containers: [...all] });
+      }
+      const owner = query.user ?? "";
+      const readable = await store.value.containers(owner, application, submitterOf(c));
+      return readable.length > 0 ? c.json({ containers: [...readable] }) : problem(c, user.error);
     },
   }),
   endpoint({
@@ -142,10 +154,10 @@ export const logEndpoints: readonly Endpoint[] = [
       },
     },
     handle: async (c, { parameters: { container }, query }) => {
-      const user = actAs(c, query.user);
-      if (!user.ok) return problem(c, user.error);
       const store = logsOf(c);
       if (!store.ok) return problem(c, store.error);
+      const user = await checkReader(c, store.value, query.user, container);
+      if (!user.ok) return problem(c, user.error);
       return c.json({ files: [...(await store.value.files(user.value, container))] });
     },
   }),
@@ -157,16 +169,18 @@ export const logEndpoints: readonly Endpoint[] = [
     parameters: ofFile,
     query: z.object({
       ...userParameter,
+      ...sinceParameter,
       offset: wholeNumber(-OFFSET_MAX, OFFSET_MAX, 0),
       length: wholeNumber(1, LIMITS.logChunkBytesMax, LIMITS.logChunkBytesMax),
     }),
     answers: { [SUCCESS.OK]: { description: "The bytes read, as text", schema: logSchema } },
     handle: async (c, { parameters: { container, file }, query }) => {
-      const user = actAs(c, query.user);
-      if (!user.ok) return problem(c, user.error);
       const store = logsOf(c);
       if (!store.ok) return problem(c, store.error);
-      const part = { file, offset: query.offset, length: query.length };
+      const user = await checkReader(c, store.value, query.user, container);
+      if (!user.ok) return problem(c, user.error);
+      const { offset: from, length, since: sinceMs } = query;
+      const part = { file, offset: from, length, sinceMs };
       const reply = await store.value.read(user.value, container, part);
       return reply.ok ? c.json(reply.value) : problem(c, reply.error);
     },
@@ -191,22 +205,45 @@ async function ownLogsOf(
   const store = logsOf(c);
   if (!store.ok) return store;
   const { nodeId } = nodeOf(c);
-  if (await store.value.isAnnounced(user, containerId, nodeId)) return store;
+  const announcement = await store.value.findAnnouncement(user, containerId);
+  if (announcement?.nodeId === nodeId) return store;
   return fail("PERMISSION_DENIED", `node ${nodeId} has not announced the logs of ${containerId}`, {
     hint: `announce them while it runs: PUT /ws/v1/node/logs/${containerId}`,
   });
 }
 
-/** Only the node where a container runs may write its logs, and only for the user who runs it. */
-async function checkOwner(
+/**
+ * Only the node where a container runs may write its logs, and only for the user who runs it. Who
+ * may read them is what the ResourceManager says when it is asked for the first time, for later it
+ * may have forgotten.
+ */
+async function announcementOf(
   c: Context<AppEnv>,
+  store: Logs,
   containerId: ContainerId,
   user: string,
-): Promise<Reply<undefined>> {
+): Promise<Reply<LogsAnnouncement>> {
   const { nodeId } = nodeOf(c);
+  const before = await store.findAnnouncement(user, containerId);
+  if (before?.nodeId === nodeId) return ok(before);
   const owner = await c.var.protocols.resourceManager.getContainerOwner(containerId);
-  if (owner.ok && owner.value.nodeId === nodeId && owner.value.user === user) return ok();
+  if (owner.ok && owner.value.nodeId === nodeId && owner.value.user === user) {
+    return ok({ nodeId, viewAcl: owner.value.acls.VIEW_APP ?? "" });
+  }
   return fail("PERMISSION_DENIED", `${containerId} does not run on node ${nodeId} for ${user}`, {
     hint: "the missing right: the ResourceManager allocated it elsewhere, or has forgotten it",
   });
+}
+
+/** Whose log is read: the caller's own, for administrators anybody's, or of who lets the caller in. */
+async function checkReader(
+  c: Context<AppEnv>,
+  store: Logs,
+  requested: string | undefined,
+  containerId: ContainerId,
+): Promise<Reply<string>> {
+  const user = actAs(c, requested);
+  if (user.ok || requested === undefined) return user;
+  const isReadable = await store.isReadable(requested, containerId, submitterOf(c));
+  return isReadable ? ok(requested) : user;
 }

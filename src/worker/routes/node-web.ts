@@ -1,15 +1,21 @@
 /**
  * A NodeManager's own REST through the control plane, which reaches nodes that nobody else does.
  * Administrators see everything of a node; a user sees what is its own, as the node itself filters
- * by the `user` that is put into the question here. The node validates the rest of the query.
+ * by the `user` that is put into the question here, and what of one application or container its ACL
+ * shows. The node validates the rest of the query.
  */
 import type { Context } from "hono";
 import * as z from "zod";
 import { type Failure, fail, ok, type Reply } from "../../shared/errors.ts";
-import { isNodeId } from "../../shared/ids.ts";
+import {
+  applicationOfContainer,
+  isApplicationId,
+  isContainerId,
+  isNodeId,
+} from "../../shared/ids.ts";
 import { LIMITS } from "../../shared/limits.ts";
 import { NODE_WEB_BASE, type NodeWebAnswer, nodeWebAnswerSchema } from "../../shared/node-web.ts";
-import { actAs, requireAdmin, userOf } from "../auth.ts";
+import { actAs, requireAdmin, submitterOf, userOf } from "../auth.ts";
 import { type Endpoint, endpoint } from "../endpoint.ts";
 import { problem, SUCCESS } from "../problem.ts";
 import type { AppEnv } from "../protocols.ts";
@@ -86,12 +92,12 @@ export const nodeWebEndpoints: readonly Endpoint[] = RESOURCES.map(
       handle: async (c, { parameters, query: asked }) => {
         const user = isForAdmins ? adminOnly(c) : actingUser(c, asked["user"]);
         if (!user.ok) return problem(c, user.error);
-        const target = targetOf(c, asked, user.value);
-        if (target.length > LIMITS.urlLengthMax) return problem(c, tooLong());
-        const reply = await c.var.protocols.nodes.queryNode(parameters.node, {
-          type: "get",
-          path: target,
-        });
+        const askAs = (user: string | undefined) =>
+          askNode(c, parameters.node, targetOf(c, asked, user));
+        const own = await askAs(user.value);
+        const isHidden = user.value !== undefined && !own.ok && own.error.code === "NOT_FOUND";
+        const owner = isHidden ? await ownerWhoLetsIn(c, parameters) : undefined;
+        const reply = owner === undefined ? own : await askAs(owner);
         if (!reply.ok) return problem(c, reply.error);
         const answer = parseAnswer(reply.value);
         if (!answer) return problem(c, notUnderstood(parameters.node));
@@ -102,8 +108,33 @@ export const nodeWebEndpoints: readonly Endpoint[] = RESOURCES.map(
 
 function describeAnswer(root: string | undefined) {
   return root === undefined
-    ? { description: "text/plain; the header X-Next-Offset has the byte offset after it" }
+    ? {
+        description:
+          "text/plain; the header X-Next-Offset has the byte offset after it, and X-Dropped-Bytes what rotation dropped before",
+      }
     : { description: root, schema: z.looseObject({ [root]: z.json() }) };
+}
+
+async function askNode(c: Context<AppEnv>, node: string, path: string): Promise<Reply<string>> {
+  if (path.length > LIMITS.urlLengthMax) return tooLong();
+  return c.var.protocols.nodes.queryNode(node, { type: "get", path });
+}
+
+/** Of the one application or container that is asked for; undefined where nobody else lets in. */
+async function ownerWhoLetsIn(
+  c: Context<AppEnv>,
+  { application, container }: Readonly<Record<string, unknown>>,
+): Promise<string | undefined> {
+  const id = isText(container, isContainerId) ? applicationOfContainer(container) : application;
+  if (!isText(id, isApplicationId)) return undefined;
+  const who = submitterOf(c);
+  const { resourceManager } = c.var.protocols;
+  const owner = await resourceManager.checkApplicationAccess(id, who, "VIEW_APP");
+  return owner === null || owner.user === who.user ? undefined : owner.user;
+}
+
+function isText(value: unknown, isOne: (text: string) => boolean): value is string {
+  return typeof value === "string" && isOne(value);
 }
 
 function adminOnly(c: Context<AppEnv>): Reply<undefined> {
@@ -132,9 +163,8 @@ function targetOf(
   return query.size > 0 ? `${path}?${query}` : path;
 }
 
-function tooLong(): Failure {
-  return fail("INVALID_ARGUMENT", `the path is longer than ${LIMITS.urlLengthMax} characters`)
-    .error;
+function tooLong(): Reply<never> {
+  return fail("INVALID_ARGUMENT", `the path is longer than ${LIMITS.urlLengthMax} characters`);
 }
 
 /** A node's words are not trusted to be what they should be. */
@@ -156,5 +186,6 @@ function present(c: Context<AppEnv>, answer: NodeWebAnswer): Response {
   if ("json" in answer) return c.json(answer.json);
   c.header("Content-Type", "text/plain; charset=utf-8");
   c.header("X-Next-Offset", String(answer.nextOffset));
+  if (answer.droppedBytes) c.header("X-Dropped-Bytes", String(answer.droppedBytes));
   return c.body(answer.text);
 }

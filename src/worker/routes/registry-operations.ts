@@ -193,16 +193,11 @@ function done(description: string, schema: z.ZodType) {
 /** A fixed field, then an endpoint, a list and an address stand around what is nested least. */
 const RECORD_DEPTH_MAX = LIMITS.attributeDepthMax + 4;
 
-/** Without recursion: what is sent on between objects must not be deep, and this may be. */
-function isDeeperThan(record: unknown, levels: number): boolean {
-  let level: unknown[] = [record];
-  for (let depth = 0; level.length > 0; depth++) {
-    if (depth > levels) return true;
-    level = level.flatMap((value) =>
-      typeof value === "object" && value !== null ? Object.values(value) : [],
-    );
-  }
-  return false;
+/** What is sent on between objects must not be deep. No deeper than that does this look itself. */
+function isDeeperThan(value: unknown, levels: number): boolean {
+  if (levels < 0) return true;
+  if (typeof value !== "object" || value === null) return false;
+  return Object.values(value).some((inner) => isDeeperThan(inner, levels - 1));
 }
 
 function writeOf(operation: z.output<typeof operationSchema>): RegistryWrite {

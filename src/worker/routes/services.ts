@@ -34,7 +34,13 @@ import {
 } from "../openapi-schemas.ts";
 import { problem, SUCCESS } from "../problem.ts";
 import type { AppEnv } from "../protocols.ts";
-import { listParameter, userParameter, wholeNumber, wordsParameter } from "../query.ts";
+import {
+  listParameter,
+  sinceParameter,
+  userParameter,
+  wholeNumber,
+  wordsParameter,
+} from "../query.ts";
 
 const TAG = "Services";
 /** Stays below the time that proxies on the way leave a request open. */
@@ -59,6 +65,7 @@ const logQuery = z.object({
     .string()
     .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "expects a file name such as stdout")
     .default("stdout"),
+  ...sinceParameter,
   offset: wholeNumber(-(2 ** 40), 2 ** 40, 0),
   length: wholeNumber(1, LIMITS.logChunkBytesMax, LIMITS.logChunkBytesMax),
   wait: wholeNumber(0, LOG_WAIT_MS_MAX, 0),
@@ -108,7 +115,8 @@ export const serviceEndpoints: readonly Endpoint[] = [
     method: "get",
     path: "/app/v1/services",
     tag: TAG,
-    summary: "The caller's services; an administrator sees everybody's, or those of ?user=",
+    summary:
+      "The caller's services; of ?user= those that let the caller in; an administrator's are all",
     query: listQuery,
     answers: {
       [SUCCESS.OK]: {
@@ -118,9 +126,10 @@ export const serviceEndpoints: readonly Endpoint[] = [
     },
     handle: async (c, { query }) => {
       const user = listedUser(c, query.user);
-      if (!user.ok) return problem(c, user.error);
-      const entries = await c.var.protocols.resourceManager.listServices();
-      return c.json(entries.filter((entry) => isListed(entry, user.value, query)).map(summaryOf));
+      const wanted = user.ok ? user.value : (query.user ?? null);
+      const entries = await c.var.protocols.resourceManager.listServices(submitterOf(c));
+      const listed = entries.filter((entry) => isListed(entry, wanted, query));
+      return user.ok || listed.length > 0 ? c.json(listed.map(summaryOf)) : problem(c, user.error);
     },
   }),
   endpoint({
@@ -132,7 +141,7 @@ export const serviceEndpoints: readonly Endpoint[] = [
     query: forUser,
     answers: { [SUCCESS.OK]: { description: "The service", schema: serviceSchema } },
     handle: async (c, { parameters, query }) => {
-      const master = masterOf(c, query.user, parameters.service);
+      const master = await visibleMaster(c, query.user, parameters.service);
       if (!master.ok) return problem(c, master.error);
       const reply = await master.value.get();
       return reply.ok ? c.json(reply.value) : problem(c, reply.error);
@@ -209,7 +218,7 @@ export const serviceEndpoints: readonly Endpoint[] = [
     query: forUser,
     answers: { [SUCCESS.OK]: { description: "The timeline", schema: z.array(serviceEventSchema) } },
     handle: async (c, { parameters, query }) => {
-      const master = masterOf(c, query.user, parameters.service);
+      const master = await visibleMaster(c, query.user, parameters.service);
       if (!master.ok) return problem(c, master.error);
       const reply = await master.value.events();
       return reply.ok ? c.json(reply.value) : problem(c, reply.error);
@@ -224,7 +233,7 @@ export const serviceEndpoints: readonly Endpoint[] = [
     query: logQuery,
     answers: { [SUCCESS.OK]: { description: "The bytes read, as text", schema: logSchema } },
     handle: async (c, { parameters, query }) => {
-      const master = masterOf(c, query.user, parameters.service);
+      const master = await visibleMaster(c, query.user, parameters.service);
       if (!master.ok) return problem(c, master.error);
       const view = await master.value.get();
       if (!view.ok) return problem(c, view.error);
@@ -303,6 +312,26 @@ function masterOf(
   return user.ok ? ok(c.var.protocols.serviceMaster(user.value, service)) : user;
 }
 
+/**
+ * The master of a service that the caller may look at: its own, for an administrator any, and that
+ * of another user who lets the caller in (VIEW_APP). Others do not learn whether it is there.
+ */
+async function visibleMaster(
+  c: Context<AppEnv>,
+  requestedUser: string | undefined,
+  service: string,
+): Promise<Reply<ServiceProtocol>> {
+  const own = masterOf(c, requestedUser, service);
+  if (own.ok || requestedUser === undefined) return own;
+  const { resourceManager, serviceMaster } = c.var.protocols;
+  const master = serviceMaster(requestedUser, service);
+  const view = await master.get();
+  const id = view.ok ? view.value.id : null;
+  if (id === null) return own;
+  const owner = await resourceManager.checkApplicationAccess(id, submitterOf(c), "VIEW_APP");
+  return owner?.user === requestedUser ? ok(master) : own;
+}
+
 /** Whose services are listed; null: everybody's. */
 function listedUser(c: Context<AppEnv>, requested: string | undefined): Reply<string | null> {
   if (requested === undefined && userOf(c).role === "admin") return ok(null);
@@ -360,26 +389,31 @@ async function findContainer(
   });
 }
 
-/** From the node where the container is or was; if that is away, what it had uploaded before. */
+/** From the node where the container is or was; if that is away or has dropped it, from the store. */
 async function readLog(
   c: Context<AppEnv>,
   user: string,
   { containerId, nodeId }: Located,
-  { file, offset, length, wait }: LogQuery,
+  { file, offset, since: sinceMs, length, wait }: LogQuery,
 ): Promise<Reply<ReadLogResponse>> {
   const { nodes, logs } = c.var.protocols;
   const live =
     nodeId === null
       ? fail("NOT_FOUND", `no node knows ${containerId}`)
       : await nodes.readLog({
-          ...{ nodeId, containerId, file, offset },
+          ...{ nodeId, containerId, file, offset, sinceMs },
           lengthMax: length,
           waitMs: wait,
         });
   const isGone = !live.ok && ["UNAVAILABLE", "NOT_FOUND"].includes(live.error.code);
-  if (!isGone || logs === null) return live;
-  const kept = await logs.read(user, containerId, { file, offset, length });
-  return kept.ok ? kept : live;
+  const droppedBytes = live.ok ? (live.value.droppedBytes ?? 0) : 0;
+  // An offset from the end is the node's only: the store's end is another one.
+  const isDropped = droppedBytes > 0 && offset >= 0;
+  if (!(isGone || isDropped) || logs === null) return live;
+  const kept = await logs.read(user, containerId, { file, offset, length, sinceMs });
+  if (!kept.ok) return live;
+  const isStored = kept.value.data !== "" && (kept.value.droppedBytes ?? 0) < droppedBytes;
+  return isGone || isStored ? kept : live;
 }
 
 /** A container that has been replaced is no longer shown, but its log may still be on its node. */

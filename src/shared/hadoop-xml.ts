@@ -1,12 +1,13 @@
 /**
- * Hadoop's capacity-scheduler.xml, and exactly that: `<configuration>` with `<property>` elements of a
- * `<name>`, a `<value>`, and what does not count here (`<description>`, `<final>`, `<source>`,
- * `<tag>`). Everything by which XML reads files, calls the network or grows is refused: document
- * types, entities of one's own, XInclude, attributes. So are `${variables}`, which nothing would fill
- * in here, and a property that stands there twice.
+ * Hadoop's configuration files (capacity-scheduler.xml, yarn-site.xml), and exactly those:
+ * `<configuration>` with `<property>` elements of a `<name>`, a `<value>`, and what does not count here
+ * (`<description>`, `<final>`, `<source>`, `<tag>`). Everything by which XML reads files, calls the
+ * network or grows is refused: document types, entities of one's own, XInclude, attributes. So are
+ * `${variables}`, which nothing would fill in here, and a property that stands there twice.
  */
-import type { Finding } from "../../shared/errors.ts";
-import { quote } from "../../shared/validation.ts";
+import { type Finding, fail, ok, type Reply } from "./errors.ts";
+import { LIMITS } from "./limits.ts";
+import { invalid, quote } from "./validation.ts";
 
 const IGNORED = /\s+|<!--[\s\S]*?-->|<\?[\s\S]*?\?>/y;
 const OPENING = /<([A-Za-z_][\w.:-]*)\s*(\/?)>/y;
@@ -31,13 +32,32 @@ const FIELDS: ReadonlySet<string> = new Set([
 
 const FINDINGS_MAX = 100;
 
+/**
+ * Full property names and their values, exactly as written; INVALID_ARGUMENT with every mistake for
+ * anything else. A variable is a mistake where `isOurs`: other programs' properties may have some.
+ * Never throws.
+ */
+export function readHadoopXml(
+  text: string,
+  isOurs: (property: string) => boolean = () => true,
+): Reply<Map<string, string>> {
+  if (text.length > LIMITS.requestBodyBytesMax) {
+    return fail("INVALID_ARGUMENT", `XML of more than ${LIMITS.requestBodyBytesMax} characters`);
+  }
+  const reader = new HadoopXmlReader(text, isOurs);
+  const properties = reader.readConfiguration();
+  return reader.findings.length > 0 ? invalid(reader.findings) : ok(properties);
+}
+
 /** Goes through the text once. The first mistake in the XML itself ends the reading. */
-export class HadoopXmlReader {
+class HadoopXmlReader {
   readonly findings: Finding[] = [];
   readonly #text: string;
+  readonly #isOurs: (property: string) => boolean;
   #at = 0;
 
-  constructor(text: string) {
+  constructor(text: string, isOurs: (property: string) => boolean) {
+    this.#isOurs = isOurs;
     // A byte order mark is no content.
     this.#text = text.startsWith("\uFEFF") ? text.slice(1) : text;
   }
@@ -80,7 +100,7 @@ export class HadoopXmlReader {
     else if (value === undefined) this.findings.push({ path: name, message: "has no <value>" });
     else if (properties.has(name))
       this.findings.push({ path: name, message: "stands there twice" });
-    else if (value.includes("${")) {
+    else if (value.includes("${") && this.#isOurs(name)) {
       const message = `${quote(value)} has a variable: write out what it stands for`;
       this.findings.push({ path: name, message });
     } else properties.set(name, value);
