@@ -140,6 +140,8 @@ export class LogAggregationService implements ApplicationService {
    * which it has less than `offset` is uploaded at once, also while its container runs.
    */
   storedTo(containerId: ContainerId, file: string, offset: number): number {
+    // Before `start` nobody knows what is still to be uploaded.
+    if (this.#running === undefined) return 0;
     const container = this.#containers.get(containerId);
     if (!container || !logFilters(container.record.context).kept(file)) return Infinity;
     const stored = container.stored.get(file) ?? 0;

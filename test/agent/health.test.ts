@@ -1,4 +1,3 @@
-import { execFileSync } from "node:child_process";
 import {
   chmodSync,
   existsSync,
@@ -19,6 +18,7 @@ import {
   NodeHealthChecker,
   type NodeHealthCheckerOptions,
 } from "../../src/agent/health/node-health-checker.ts";
+import { canMountSmallDisk, mountSmallDisk, unmountSmallDisk } from "../support/small-disk.ts";
 import { runs } from "./test-node.ts";
 
 /** On a busy machine, too. */
@@ -162,10 +162,10 @@ describe("a node's disks", () => {
     await expect(probeDirectory(directory)).rejects.toThrow("ENOENT");
   });
 
-  it.skipIf(!canMount())("[NM84] that are really full are found so", async () => {
+  it.skipIf(!canMountSmallDisk())("[NM84] that are really full are found so", async () => {
     const disk = join(root, "tmpfs");
     mkdirSync(disk);
-    execFileSync("mount", ["-t", "tmpfs", "-o", "size=1m", "none", disk]);
+    mountSmallDisk(disk);
     try {
       const { told } = await checkerWith({
         ...{ localDirectories: [disk], logDirectories: [disk], probe: probeDirectory },
@@ -177,7 +177,7 @@ describe("a node's disks", () => {
     } finally {
       await Promise.all(open.splice(0).map((checker) => checker.close()));
       // A closed checker does not wait for a probe on its way, which might hang: the disk may still be in use.
-      execFileSync("umount", ["--lazy", disk]);
+      unmountSmallDisk(disk);
     }
   });
 });
@@ -292,16 +292,3 @@ describe("the operator's health script", () => {
     expect(runs(pid)).toBe(false);
   });
 });
-
-function canMount(): boolean {
-  const at = mkdtempSync(join(tmpdir(), "selvedge-mount-"));
-  try {
-    execFileSync("mount", ["-t", "tmpfs", "-o", "size=1m", "none", at], { stdio: "ignore" });
-    execFileSync("umount", [at]);
-    return true;
-  } catch {
-    return false;
-  } finally {
-    rmSync(at, { recursive: true, force: true });
-  }
-}

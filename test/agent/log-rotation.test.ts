@@ -20,6 +20,7 @@ import { readLog } from "../../src/agent/log-reader.ts";
 import { LogRotation } from "../../src/agent/log-rotation.ts";
 import { LogUploader } from "../../src/agent/log-uploader.ts";
 import type { ContainerLaunchContext } from "../../src/shared/container.ts";
+import { canMountSmallDisk, mountSmallDisk, unmountSmallDisk } from "../support/small-disk.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { LogStoreServer } from "./log-store-server.ts";
 import { TestNode } from "./test-node.ts";
@@ -157,6 +158,34 @@ describe("a log that grows too long", () => {
   });
 });
 
+describe("a disk that a log has filled", () => {
+  it.skipIf(!canMountSmallDisk())(
+    "[NM180] has room again, although not even a note could be written",
+    async () => {
+      const disk = join(directory, "disk");
+      mkdirSync(disk);
+      mountSmallDisk(disk);
+      try {
+        home = new AgentHome(disk);
+        stdout = home.logFile(ID, "stdout");
+        const rotation = await openRotation();
+        mkdirSync(dirname(stdout), { recursive: true });
+        expect(() => appendFileSync(stdout, numbered(0, 200_000))).toThrow("ENOSPC");
+        const { size } = statSync(stdout);
+        await rotation.rotate(ID);
+        expect(lines).toContainEqual(expect.objectContaining({ outcome: "ok" }));
+        expect(statSync(stdout).blocks * 512).toBeLessThan(1.5 * KEPT_BYTES);
+        // What the next agent knows.
+        const next = await openRotation();
+        expect(next.keptFrom(ID, "stdout", size)).toBe(rotation.keptFrom(ID, "stdout", size));
+        expect(next.keptFrom(ID, "stdout", size)).toBeGreaterThan(0);
+      } finally {
+        unmountSmallDisk(disk);
+      }
+    },
+  );
+});
+
 describe("a container that writes all the time", () => {
   it("[NM180] loses no line to rotation but the oldest, and its reader is told how much", async () => {
     const node = await TestNode.create();
@@ -195,6 +224,7 @@ describe("a container that writes all the time", () => {
 
 describe("a log that the cluster's store is to have", () => {
   let store: LogStoreServer;
+  let url: string;
   let rotation: LogRotation;
   let service: LogAggregationService;
   const container = {
@@ -207,19 +237,12 @@ describe("a log that the cluster's store is to have", () => {
 
   beforeEach(async () => {
     store = new LogStoreServer();
-    const url = await store.open();
+    url = await store.open();
     rotation = await LogRotation.open({
       ...{ home, keptBytes: KEPT_BYTES, log: (line) => lines.push(line) },
       storedTo: (...file) => service.storedTo(...file),
     });
-    service = new LogAggregationService({
-      home: directory,
-      uploader: new LogUploader(url, () => "credential", rotation.keptFrom),
-      log: (line) => lines.push(line),
-      nowMs: Date.now,
-      backoffMs: () => 5,
-      closeTimeoutMs: 0,
-    });
+    service = openService();
     await service.start();
     await service.initializeContainer(container, { instance: "a-0" } as ContainerLaunchContext);
   });
@@ -227,6 +250,17 @@ describe("a log that the cluster's store is to have", () => {
     await service.close();
     await store.close();
   });
+
+  function openService(): LogAggregationService {
+    return new LogAggregationService({
+      home: directory,
+      uploader: new LogUploader(url, () => "credential", rotation.keptFrom),
+      log: (line) => lines.push(line),
+      nowMs: Date.now,
+      backoffMs: () => 5,
+      closeTimeoutMs: 0,
+    });
+  }
 
   const end = async () => {
     await service.stopContainer(container);
@@ -252,6 +286,19 @@ describe("a log that the cluster's store is to have", () => {
     await end();
     expect(store.text(STDOUT)).toBe(numbered(0, 18_000));
     expect(store.dropped.get(STDOUT)?.size).toBe(0);
+  });
+
+  it("[NM182] is not dropped by an agent that does not know yet what is to be uploaded", async () => {
+    appendFileSync(stdout, numbered(0, 15_000));
+    await service.close();
+    service = openService();
+    await rotation.rotate(ID);
+    expect((await readFrom(rotation, 0)).droppedBytes).toBe(0);
+    await service.recoverContainer(container);
+    await service.start();
+    await untilRotated();
+    await end();
+    expect(store.text(STDOUT)).toBe(numbered(0, 15_000));
   });
 
   it("[NM182] stays while the store is away, up to twice its length, and what is lost is said", async () => {

@@ -96,6 +96,16 @@ describe("a node's own REST", () => {
     expect(answer.headers.get("x-next-offset")).toBe("13");
   });
 
+  it("[NM183] says how much of a log was dropped before what it hands out", async () => {
+    cluster.state.nodeAnswer = ok(
+      JSON.stringify({ text: "new\n", nextOffset: 104, droppedBytes: 100 }),
+    );
+    const path = `${BASE}/containers/${CONTAINER_ID}/logs/stdout`;
+    const answer = await cluster.ask("GET", path, { token: cluster.tokens.joe });
+    expect(answer.headers.get("x-dropped-bytes")).toBe("100");
+    expect(answer.headers.get("x-next-offset")).toBe("104");
+  });
+
   it("passes on what the node refuses, and says when a node cannot be understood", async () => {
     const { joe: token } = cluster.tokens;
     cluster.state.nodeAnswer = fail("NOT_FOUND", "there is no container x", { hint: "look" });

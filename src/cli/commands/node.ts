@@ -90,7 +90,10 @@ function registerStart(registrar: Registrar, group: Command, start: StartNodeMan
         "The first start needs a join token (`selvedge node token`); later ones do not. It may\n" +
         "also be given in the environment as SELVEDGE_JOIN_TOKEN.",
     )
-    .option("--config <file>", "configuration: YARN's properties as YAML or JSON; options win")
+    .option(
+      "--config <file>",
+      "configuration: yarn-site.xml, or the same as YAML or JSON; options win",
+    )
     .option("--token <token>", "join token; other users of this machine can see it: better use")
     .option("--token-file <file>", "file that holds the join token; `-` reads standard input")
     .option("--node-id <host:port>", `name of the node (default: this host's, port ${NODE_PORT})`)
