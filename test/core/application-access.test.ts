@@ -76,12 +76,16 @@ function submitted(acls: ApplicationAcls) {
 
 describe("an application", () => {
   it("[NM164] is seen and changed by its user and administrators alone, when nothing is said", () => {
-    const { may, cluster } = submitted({});
+    const { may, cluster, applicationId } = submitted({});
     for (const right of ["VIEW_APP", "MODIFY_APP"] as const) {
       expect(may(JOE, right).ok).toBe(true);
       expect(may(ADMIN, right).ok).toBe(true);
       expect(may(EVE, right)).toMatchObject({ error: { code: "NOT_FOUND" } });
     }
+    const never = "application_1_0009";
+    const hidden = may(EVE, "VIEW_APP");
+    const unknown = getApplicationReport(cluster, never, EVE, "VIEW_APP");
+    expect(JSON.stringify(unknown).replace(never, applicationId)).toBe(JSON.stringify(hidden));
     expect(getApplications(cluster, EVE)).toEqual([]);
     expect(getActivities(cluster, EVE)).toEqual([]);
     expect(listServices(cluster, EVE)).toEqual([]);

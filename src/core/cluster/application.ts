@@ -243,7 +243,9 @@ export function getApplicationReport(
   right: ApplicationAccessType,
 ): Reply<ApplicationReport> {
   const row = cluster.applications.get(applicationId);
-  if (!row) return unknownApplication(applicationId);
+  if (!row) {
+    return who.isAdmin ? unknownApplication(applicationId) : applicationHidden(applicationId, who);
+  }
   if (mayUse(cluster, row, who, right)) return ok(reportOf(cluster, row));
   if (mayUse(cluster, row, who, "VIEW_APP")) return applicationRefused(row, who, right);
   return applicationHidden(applicationId, who);
