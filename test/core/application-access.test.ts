@@ -1,6 +1,7 @@
 /** Who may see and change an application, and how a service says so. */
 import { describe, expect, it } from "vitest";
 import {
+  findService,
   getActivities,
   getApplicationReport,
   getApplications,
@@ -89,6 +90,7 @@ describe("an application", () => {
     expect(getApplications(cluster, EVE)).toEqual([]);
     expect(getActivities(cluster, EVE)).toEqual([]);
     expect(listServices(cluster, EVE)).toEqual([]);
+    expect(findService(cluster, "joe", "web", EVE)).toBeNull();
   });
 
   it("[NM164] is seen by the users and groups of its view ACL, who may not change it", () => {
@@ -101,6 +103,8 @@ describe("an application", () => {
       expect(getApplications(cluster, who)).toHaveLength(1);
       expect(getActivities(cluster, who)).toHaveLength(1);
       expect(listServices(cluster, who)).toHaveLength(1);
+      expect(findService(cluster, "joe", "web", who)).toMatchObject({ applicationId });
+      expect(findService(cluster, "joe", "db", who)).toBeNull();
       expect(checkApplicationAccess(cluster, applicationId, who, "VIEW_APP")).toEqual({
         user: "joe",
       });

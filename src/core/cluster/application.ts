@@ -197,6 +197,20 @@ export function listServices(cluster: Cluster, viewer?: Submitter): readonly Ser
   return entries.sort((a, b) => (key(a) < key(b) ? -1 : 1));
 }
 
+/** Null where there is none, and where `viewer` may not see it. */
+export function findService(
+  cluster: Cluster,
+  user: string,
+  name: string,
+  viewer: Submitter,
+): ServiceEntry | null {
+  for (const { entry } of cluster.directory.values()) {
+    if (entry?.user !== user || entry.name !== name) continue;
+    return maySeeService(cluster, entry, viewer) ? entry : null;
+  }
+  return null;
+}
+
 function maySeeService(
   cluster: Cluster,
   { user, applicationId }: ServiceEntry,
