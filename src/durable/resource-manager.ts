@@ -5,6 +5,7 @@
  */
 import { DurableObject } from "cloudflare:workers";
 import {
+  findService,
   forceKillApplication,
   getActivities,
   getApplicationReport,
@@ -219,6 +220,10 @@ export class ResourceManager
 
   async listServices(viewer?: Submitter) {
     return listServices(this.#cluster, viewer);
+  }
+
+  async findService(user: string, name: string, viewer: Submitter) {
+    return findService(this.#cluster, user, name, viewer);
   }
 
   async reportService(master: MasterName, generation: number, entry: ServiceEntry | null) {

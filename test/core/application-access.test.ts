@@ -1,6 +1,7 @@
 /** Who may see and change an application, and how a service says so. */
 import { describe, expect, it } from "vitest";
 import {
+  findService,
   getActivities,
   getApplicationReport,
   getApplications,
@@ -76,15 +77,20 @@ function submitted(acls: ApplicationAcls) {
 
 describe("an application", () => {
   it("[NM164] is seen and changed by its user and administrators alone, when nothing is said", () => {
-    const { may, cluster } = submitted({});
+    const { may, cluster, applicationId } = submitted({});
     for (const right of ["VIEW_APP", "MODIFY_APP"] as const) {
       expect(may(JOE, right).ok).toBe(true);
       expect(may(ADMIN, right).ok).toBe(true);
       expect(may(EVE, right)).toMatchObject({ error: { code: "NOT_FOUND" } });
     }
+    const never = "application_1_0009";
+    const hidden = may(EVE, "VIEW_APP");
+    const unknown = getApplicationReport(cluster, never, EVE, "VIEW_APP");
+    expect(JSON.stringify(unknown).replace(never, applicationId)).toBe(JSON.stringify(hidden));
     expect(getApplications(cluster, EVE)).toEqual([]);
     expect(getActivities(cluster, EVE)).toEqual([]);
     expect(listServices(cluster, EVE)).toEqual([]);
+    expect(findService(cluster, "joe", "web", EVE)).toBeNull();
   });
 
   it("[NM164] is seen by the users and groups of its view ACL, who may not change it", () => {
@@ -97,6 +103,8 @@ describe("an application", () => {
       expect(getApplications(cluster, who)).toHaveLength(1);
       expect(getActivities(cluster, who)).toHaveLength(1);
       expect(listServices(cluster, who)).toHaveLength(1);
+      expect(findService(cluster, "joe", "web", who)).toMatchObject({ applicationId });
+      expect(findService(cluster, "joe", "db", who)).toBeNull();
       expect(checkApplicationAccess(cluster, applicationId, who, "VIEW_APP")).toEqual({
         user: "joe",
       });

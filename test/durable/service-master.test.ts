@@ -45,6 +45,33 @@ describe.each(["awake", "asleep"])("a master that is %s", (how) => {
     expect(agent.stopped).toHaveLength(1);
   });
 
+  it("[NM168] goes on with a restart in place, and hears how it went", async () => {
+    const agent = await cluster.startNode("a:8041");
+    await cluster.launch();
+    await isStable(cluster, agent, 1);
+    const [containerId = ""] = agent.running();
+    const path = `/ws/v1/cluster/containers/${containerId}/restart`;
+    const restart = () => cluster.call(path, { method: "POST" });
+    const accepted = await restart();
+    expect(accepted).toEqual({ containerId, instance: "hello-0", launchVersion: 2 });
+    await sleep();
+    expect(await restart()).toEqual(accepted);
+    const { revision = 0, launch } = await cluster.until("the order", () =>
+      agent.received
+        .flatMap((message) => (message.type === "desired" ? message.put : []))
+        .filter((entry) => entry.state === "RUN")
+        .find((entry) => entry.launch?.version === 2),
+    );
+    expect(launch?.instance).toBe("hello-0");
+    await sleep();
+    const before = agent.statuses.get(containerId);
+    if (before) agent.report({ ...before, launchVersion: 2, revision });
+    await cluster.until("the restart to be told", async () =>
+      (await cluster.events()).some(({ type }) => type === "INSTANCE_RESTARTED"),
+    );
+    expect(agent.running()).toEqual([containerId]);
+  });
+
   it("[AL2] starts an instance that fails again and again after a pause", async () => {
     const agent = await cluster.startNode("a:8041");
     await cluster.launch();

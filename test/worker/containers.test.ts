@@ -207,6 +207,7 @@ describe("an application that lets somebody in", () => {
       expect(answer.status).toBe(403);
       expect(answer.json.detail).toBe("user eve may not act for user joe");
     }
+    expect(cluster.reached()).toEqual(["findService", "findService"]);
   });
 
   it("[NM166] has the node asked as its user, for one container and no others", async () => {

@@ -186,6 +186,12 @@ export async function fakeCluster(options: FakeOptions = {}) {
         const entries = [...services.values()].map(entryOf);
         return entries.filter(({ user }) => !viewer || isLetIn(user, viewer));
       },
+      async findService(user, name, viewer) {
+        called("findService");
+        const found = services.get(`${user}/${name}`);
+        const isVisible = found?.id !== null && isLetIn(user, viewer);
+        return found && isVisible ? entryOf(found) : null;
+      },
       async getVerificationKeys() {
         called("getVerificationKeys");
         return state.claimed ? [keys.key] : [];

@@ -48,10 +48,13 @@ function isLetIn(
 
 const RIGHTS = "role admin, to be its user, to be in its ACL, or to administer its queue";
 
-/** Another user's application is answered like one that never was. */
+/** The same answer for another user's application and for one that never was. */
 export function applicationHidden(applicationId: ApplicationId, { user }: Submitter): Reply<never> {
   const message = `there is no application ${applicationId} that user ${user} may see`;
-  return fail("NOT_FOUND", message, { hint: `the missing right: VIEW_APP (${RIGHTS})` });
+  return fail("NOT_FOUND", message, {
+    reason: "ApplicationNotFoundException",
+    hint: `if it is there, the missing right is VIEW_APP (${RIGHTS})`,
+  });
 }
 
 export function applicationRefused(

@@ -197,6 +197,20 @@ export function listServices(cluster: Cluster, viewer?: Submitter): readonly Ser
   return entries.sort((a, b) => (key(a) < key(b) ? -1 : 1));
 }
 
+/** Null where there is none, and where `viewer` may not see it. */
+export function findService(
+  cluster: Cluster,
+  user: string,
+  name: string,
+  viewer: Submitter,
+): ServiceEntry | null {
+  for (const { entry } of cluster.directory.values()) {
+    if (entry?.user !== user || entry.name !== name) continue;
+    return maySeeService(cluster, entry, viewer) ? entry : null;
+  }
+  return null;
+}
+
 function maySeeService(
   cluster: Cluster,
   { user, applicationId }: ServiceEntry,
@@ -243,7 +257,9 @@ export function getApplicationReport(
   right: ApplicationAccessType,
 ): Reply<ApplicationReport> {
   const row = cluster.applications.get(applicationId);
-  if (!row) return unknownApplication(applicationId);
+  if (!row) {
+    return who.isAdmin ? unknownApplication(applicationId) : applicationHidden(applicationId, who);
+  }
   if (mayUse(cluster, row, who, right)) return ok(reportOf(cluster, row));
   if (mayUse(cluster, row, who, "VIEW_APP")) return applicationRefused(row, who, right);
   return applicationHidden(applicationId, who);

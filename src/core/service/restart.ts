@@ -46,9 +46,7 @@ export function restartContainer(
 
 /** Instances whose restart the node's tracker has not stored. */
 export function restartsToSay(service: Service): readonly InstanceRow[] {
-  return [...service.inState("STARTED"), ...service.inState("READY")].filter(
-    ({ container }) => container?.restart?.revision === null,
-  );
+  return service.withUnsaidRestart().filter(mayRestart);
 }
 
 /** The tracker has stored it; of a container that is over there, the end is on its way. */

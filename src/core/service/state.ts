@@ -183,6 +183,13 @@ export class Service {
     (row) => row.state,
   );
 
+  /** Those whose restart in place the node's tracker has not stored. */
+  readonly unsaidRestarts = new Index(
+    this.instances,
+    (row) => row.name,
+    (row) => (row.container?.restart?.revision === null ? "unsaid" : undefined),
+  );
+
   constructor() {
     guard(this.service, PHASE_TRANSITIONS, ({ phase }) => phase);
     guard(this.instances, INSTANCE_TRANSITIONS, ({ state }) => state);
@@ -226,6 +233,10 @@ export class Service {
   instanceWith(containerId: ContainerId): InstanceRow | undefined {
     const [name] = this.instanceOfContainer.of(containerId);
     return name === undefined ? undefined : this.instances.get(name);
+  }
+
+  withUnsaidRestart(): InstanceRow[] {
+    return this.#rows(this.unsaidRestarts.of("unsaid"));
   }
 
   #rows(names: readonly string[]): InstanceRow[] {

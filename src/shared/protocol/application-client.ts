@@ -238,6 +238,8 @@ export interface ApplicationClientProtocol {
   getClusterInfo(): Promise<ClusterInfo>;
   /** All, or those that are `viewer`'s own or let `viewer` in. */
   listServices(viewer?: Submitter): Promise<readonly ServiceEntry[]>;
+  /** One of those that `listServices` shows to `viewer`, or null. */
+  findService(user: string, name: string, viewer: Submitter): Promise<ServiceEntry | null>;
 }
 
 /** Service masters tell the directory their state; the highest generation of a name wins. */
