@@ -1,7 +1,7 @@
 /** One node for a benchmark: a real agent as a process of its own, and the tracker that drives it. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, openSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -15,7 +15,7 @@ import { cpuSecondsOf, descendantsCpuSecondsOf, rssMbOf } from "./process-usage.
 
 const AGENT = fileURLToPath(new URL("../test/agent/agent-process.ts", import.meta.url));
 const ATTEMPT = formatAttemptId("application_1700000000000_0001", 1);
-const NODE_ID = "127.0.0.1:8041";
+const NODE_ID = "127.0.0.1:18941";
 const MEMORY_MB = 64;
 /** For what takes longest: a thousand containers that are found again. */
 const PATIENCE_MS = 120_000;
@@ -63,6 +63,7 @@ export class BenchNode {
       confinement: { rlimits: effectiveRlimits() },
       // However full the disk of this machine is.
       health: { disks: { usedPercentMax: 100 } },
+      stopContainersOnExit: true,
       ...this.#more,
     };
     const before = this.#registrations;
@@ -70,6 +71,7 @@ export class BenchNode {
     const flags = (process.env["SELVEDGE_BENCH_AGENT_FLAGS"] ?? "").split(" ").filter(Boolean);
     const agent = spawn(process.execPath, [...flags, AGENT], { stdio: ["pipe", "ignore", log] });
     this.#agent = agent;
+    process.once("exit", () => agent.kill("SIGKILL"));
     agent.stdin?.end(JSON.stringify(options));
     const failed = once(agent, "exit").then(() => {
       throw new Error(`the agent has ended: ${this.log.slice(-2_000)}`);
@@ -119,24 +121,10 @@ export class BenchNode {
     return orders;
   }
 
-  /** Ends the agent, and every container that is left. */
+  /** Ends the agent, and with it every container that is left. */
   async close(): Promise<void> {
     await this.endAgent("SIGTERM");
-    const state = join(this.home, "nm-state");
-    for (const name of readdirSync(state).filter((file) => file.endsWith(".pid"))) {
-      killContainer(Number.parseInt(readFileSync(join(state, name), "utf8"), 10));
-    }
     await this.tracker.close();
     rmSync(this.home, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
-  }
-}
-
-/** Unless the pid is another process's by now. */
-function killContainer(pid: number): void {
-  try {
-    if (!readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("selvedge-container")) return;
-    process.kill(-pid, "SIGKILL");
-  } catch {
-    // It has ended.
   }
 }

@@ -131,6 +131,8 @@ async function localization(): Promise<Result[]> {
   }
 }
 
+// What was started is ended also when the benchmark is.
+for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => process.exit(1));
 const loadBefore = loadavg();
 const wanted = options.only.split(",");
 const results: Result[] = [];

@@ -16,6 +16,7 @@ import {
   rmdirSync,
   writeFileSync,
 } from "node:fs";
+import { mkdir, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { type ContainerId, isContainerId, type NodeId } from "../shared/ids.ts";
@@ -68,13 +69,17 @@ export class Cgroups {
 
   /**
    * Makes the container's groups and sets their limits. `processesMax`: a runaway fork ends here,
-   * before it takes the machine's pids. Throws when a group cannot be made.
+   * before it takes the machine's pids. Rejects when a group cannot be made.
    */
-  create(containerId: ContainerId, resource: Resource, processesMax: number): ContainerCgroup {
+  async create(
+    containerId: ContainerId,
+    resource: Resource,
+    processesMax: number,
+  ): Promise<ContainerCgroup> {
     const hierarchy = this.#hierarchy;
     if (hierarchy.version === 2) {
       const directory = join(hierarchy.parent, containerId);
-      mkdirSync(directory, { recursive: true });
+      await mkdir(directory, { recursive: true });
       write(directory, "memory.swap.max", 0);
       write(directory, "pids.max", processesMax);
       const isLimited = limitVersion2(directory, resource);
@@ -87,7 +92,7 @@ export class Cgroups {
       const parent = hierarchy.parents[controller];
       if (parent === undefined) continue;
       const directory = join(parent, containerId);
-      mkdirSync(directory, { recursive: true });
+      await mkdir(directory, { recursive: true });
       directories.push(directory);
       if (controller === "cpu") write(directory, "cpu.shares", cpuShares(resource));
       if (controller === "pids") write(directory, "pids.max", processesMax);
@@ -212,16 +217,18 @@ export function killGroup(cgroup: ContainerCgroup): void {
 /** Removes the groups. The kernel needs a moment after the last process; gives up after 2 s. */
 export async function removeGroup(cgroup: ContainerCgroup): Promise<boolean> {
   for (let attempt = 0; attempt < 100; attempt++) {
-    if (cgroup.directories.every(removeDirectory)) return true;
+    const removals = await Promise.all(cgroup.directories.map(removeDirectory));
+    if (removals.every((isRemoved) => isRemoved)) return true;
     killGroup(cgroup);
     await delay(20);
   }
   return false;
 }
 
-function removeDirectory(directory: string): boolean {
+/** A group takes the kernel milliseconds, in which the agent has better things to do. */
+async function removeDirectory(directory: string): Promise<boolean> {
   try {
-    rmdirSync(directory);
+    await rmdir(directory);
     return true;
   } catch (error) {
     return codeOf(error) === "ENOENT";
@@ -284,7 +291,7 @@ function openVersion2(own: string, below: string): Hierarchy | undefined {
     if (!makeWritable(leaf) || !write(leaf, "cgroup.procs", process.pid)) return undefined;
     if (!handDown(own)) {
       write(own, "cgroup.procs", process.pid);
-      removeDirectory(leaf);
+      rmdirSync(leaf);
       return undefined;
     }
   }

@@ -56,6 +56,7 @@ const IS_OF_RUN = /\.(?:pid|exitcode|exitcode\.tmp)$/;
 const SUPERVISOR = `
 key=$1 pid_file=$2 exit_file=$3 script=$4 preamble=$5 entrances=$6
 shift 6
+unset SHLVL OLDPWD
 leave() { printf 'exited %s %s\\n' "$key" "$1" >&3; exit "$1"; }
 trap : TERM INT HUP QUIT USR1 USR2 PIPE
 exec 4>&2 2>/dev/null

@@ -168,13 +168,13 @@ export function factsOf(
 }
 
 /** Without a group the container runs all the same, and its memory is watched. */
-export function createCgroup(
+export async function createCgroup(
   { cgroups, monitor, log }: ContainerServices,
   containerId: ContainerId,
   resource: Resource,
-): ContainerCgroup | undefined {
+): Promise<ContainerCgroup | undefined> {
   try {
-    return cgroups?.create(containerId, resource, monitor.options.processesMax);
+    return await cgroups?.create(containerId, resource, monitor.options.processesMax);
   } catch (error) {
     log({ event: "cgroup.create", outcome: messageOf(error), containerId });
     return undefined;

@@ -133,11 +133,12 @@ export class ManagedContainer {
       if (state.record.stop) return await this.#complete(state.record.stop);
       const place = { containerId, user, ports: {} };
       const prepared = await prepareContainer(services, place, launch, localized);
+      const cgroup = await createCgroup(services, containerId, resource);
       state.put({
         launch: prepared.launch,
         workDirectory: prepared.workDirectory,
         logDirectories: [...prepared.logDirectories],
-        cgroup: createCgroup(services, containerId, resource),
+        cgroup,
       });
       const { ports } = prepared;
       state.setStatus({ ports, startedMs: services.nowMs(), subState: "SCHEDULED" }, false);

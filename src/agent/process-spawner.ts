@@ -30,7 +30,6 @@ launch() {
   command -v setsid >/dev/null || failed 'this machine has no setsid (util-linux)'
   cd "$2" || failed "cannot enter $2"
   shift 4
-  unset SHLVL OLDPWD
   { exec setsid $PROGRAM "$key" "$@"; } >>"$stdout" 2>>"$stderr" || failed 'cannot write its output'
 }
 `;

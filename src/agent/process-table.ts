@@ -26,6 +26,9 @@ export type ProcessStat = {
   readonly residentPages: number;
 };
 
+/** One buffer and three system calls for each look: a node has thousands of processes. */
+const statBuffer = Buffer.allocUnsafe(4_096);
+
 const AT_PAGESZ = 6;
 const AT_CLKTCK = 17;
 
@@ -56,11 +59,7 @@ export function parseStat(text: string): ProcessStat | undefined {
 
 /** Undefined when there is no such process. */
 export function readStat(pid: number): ProcessStat | undefined {
-  try {
-    return parseStat(readFileSync(`/proc/${pid}/stat`, "utf8"));
-  } catch {
-    return undefined;
-  }
+  return parseStat(readInto(statBuffer, `/proc/${pid}/stat`));
 }
 
 /** Alive, the very same process, and not a zombie waiting to be reaped. */
@@ -78,11 +77,9 @@ export function isRecycled(identity: ProcessIdentity): boolean {
 /** All processes of the machine but zombies. */
 export function readProcesses(): ProcessStat[] {
   const processes: ProcessStat[] = [];
-  // One buffer and three system calls for each: a node has thousands of processes.
-  const buffer = Buffer.allocUnsafe(4_096);
   for (const name of readdirSync("/proc")) {
     if (!/^\d+$/.test(name)) continue;
-    const stat = parseStat(readInto(buffer, `/proc/${name}/stat`));
+    const stat = parseStat(readInto(statBuffer, `/proc/${name}/stat`));
     if (stat && stat.state !== "Z" && stat.state !== "X") processes.push(stat);
   }
   return processes;

@@ -88,10 +88,10 @@ describe("control groups of version 2", () => {
   });
   afterEach(() => rmSync(mount, { recursive: true, force: true }));
 
-  it("sets limits below the agent's own group", () => {
+  it("sets limits below the agent's own group", async () => {
     const cgroups = Cgroups.detect("n1:8041", mount, join(mount, "membership"));
     expect(cgroups?.description).toBe("v2");
-    const group = cgroups?.create(containerId(1), { memoryMb: 256, vcores: 1 }, 100);
+    const group = await cgroups?.create(containerId(1), { memoryMb: 256, vcores: 1 }, 100);
     const directory = join(own(), "selvedge", "n1_8041", containerId(1));
     expect(group).toEqual({ version: 2, directories: [directory], memory: directory });
     const read = (file: string) => readFileSync(join(directory, file), "utf8");
