@@ -85,7 +85,8 @@ describe("the audit of a machine", () => {
   cgroups?.close();
   it.skipIf(!cgroups)("[NM132] finds a control group, and what is in it", async () => {
     const groups = Cgroups.detect(nodeId);
-    const { directories = [] } = groups?.create(ID, { memoryMb: 64, vcores: 1 }, 10) ?? {};
+    const group = await groups?.create(ID, { memoryMb: 64, vcores: 1 }, 10);
+    const directories = group?.directories ?? [];
     cleanups.push(() => {
       for (const directory of directories) rmdirSync(directory);
       groups?.close();
