@@ -189,9 +189,10 @@ async function read(
 
 const shared = new Map<string, Headers>();
 
-/** The headers without those that each answer has of its own. */
+/** The headers without those that each answer has of its own, and with the age of most of them. */
 function share(headers: Headers): Headers {
   const common = new Headers(headers);
+  common.set("Age", "1");
   common.delete("etag");
   common.delete(REQUEST_ID_HEADER);
   const key = JSON.stringify([...common]);
@@ -209,8 +210,10 @@ function responseOf({ answer, ageMs }: Found, request: Request, body: Answer["bo
     : new Response(body, { headers });
   if (isKnown) response.headers.delete("content-type");
   if (tag !== null) response.headers.set("ETag", tag);
+  const seconds = Math.ceil(ageMs / 1_000);
+  if (seconds > 1) response.headers.set("Age", String(seconds));
+  // Nothing is in the log under an id that nobody has given.
   const given = request.headers.get(REQUEST_ID_HEADER);
-  response.headers.set("Age", String(Math.max(1, Math.ceil(ageMs / 1_000))));
-  response.headers.set(REQUEST_ID_HEADER, requestIdOf(given));
+  if (given !== null) response.headers.set(REQUEST_ID_HEADER, requestIdOf(given));
   return response;
 }
