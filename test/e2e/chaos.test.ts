@@ -251,9 +251,10 @@ describe.skipIf(missing !== undefined)(`containers of an engine${missing ?? ""}`
     };
     kill(client, "start --attach");
     process.kill(await engine.pidOf(first), "SIGKILL");
-    // The engine's own monitor, and then what it would have told of.
+    // All that could tell of it, and then what there would be to tell.
     const unheardOf = await engine.pidOf(unheard);
     kill(unheard, "conmon");
+    kill(unheard, "start --attach");
     process.kill(unheardOf, "SIGKILL");
     await node.killAgent();
     await node.startAgent();

@@ -179,7 +179,7 @@ function leftFiles(home: string, isRunning: boolean): string[] {
 
 /** Logs stay for hours by design, and a user's directories for his next application. */
 const EXPECTED =
-  /^(?:credential\.json|log-aggregation|nm-state(?:\/(?:applications|confined|devices|docker|docker\/temporary))?|logs(?:\/.*)?|local(?:\/filecache|\/usercache(?:\/[^/]+(?:\/(?:appcache|filecache))?)?)?)$/;
+  /^(?:credential\.json|log-aggregation|log-rotation|nm-state(?:\/(?:applications|confined|devices|docker|docker\/temporary))?|logs(?:\/.*)?|local(?:\/filecache|\/usercache(?:\/[^/]+(?:\/(?:appcache|filecache))?)?)?)$/;
 
 /** Containers whose end is stored, and whose record may be there still. */
 function rememberedContainers(state: string): Set<string> {
