@@ -94,7 +94,8 @@ async function readKept(
   for (;;) {
     const from = Math.max(offset, keptFrom((await file.stat()).size));
     const piece = await readPiece(file, from, lengthMax, complete);
-    if (keptFrom(piece.nextOffset) > from) continue;
+    // Dropped while it was read: then it may be anything.
+    if (keptFrom((await file.stat()).size) > from) continue;
     return from > offset ? { ...piece, droppedBytes: from - offset } : piece;
   }
 }

@@ -84,7 +84,6 @@ export class LogRotation {
       try {
         await this.#rotateFile(containerId, file, Math.max(keptBytes, KEPT_BYTES_MIN));
       } catch (error) {
-        if (codeOf(error) === "ENOENT") continue;
         log({ event: "logs.rotate", outcome: messageOf(error), containerId, file });
       }
     }
@@ -109,7 +108,9 @@ export class LogRotation {
 
   async #rotateFile(containerId: ContainerId, file: string, keptBytes: number): Promise<void> {
     const path = this.#options.home.logFile(containerId, file);
-    const { size } = await lstat(path);
+    const facts = await lstat(path).catch(() => undefined);
+    if (facts === undefined) return;
+    const { size } = facts;
     const from = this.keptFrom(containerId, file, size);
     if (size - keptBytes - from < Math.max(1, keptBytes * WORTHWHILE)) return;
     const opened = await openOwnFile(path);
@@ -117,8 +118,9 @@ export class LogRotation {
     try {
       const wanted = await lineStart(opened, size - keptBytes);
       const stored = this.#options.storedTo(containerId, file, wanted);
-      const isTooLong = size - from > 2 * keptBytes;
-      const to = isTooLong ? wanted : Math.min(wanted, stored);
+      const most = size - 2 * keptBytes;
+      const least = most > from ? await lineStart(opened, most) : from;
+      const to = Math.max(Math.min(wanted, stored), least);
       if (to > from) await this.#drop(opened, { containerId, file, from, to, stored });
     } finally {
       await opened.close();
@@ -127,21 +129,34 @@ export class LogRotation {
 
   async #drop(opened: FileHandle, dropped: Dropped): Promise<void> {
     const { containerId, file, from, to, stored } = dropped;
-    const keptFrom = { ...this.#records.get(containerId)?.keptFrom, [file]: to };
-    const record = { containerId, keptFrom };
+    const before = this.#records.get(containerId) ?? { containerId, keptFrom: {} };
+    const record = { containerId, keptFrom: { ...before.keptFrom, [file]: to } };
     this.#records.set(containerId, record);
     try {
-      await this.#files.write(containerId, record);
+      // On a full disk not even the note can be written before there is room.
+      const isNoted = await this.#note(record);
       await punchHole(opened, to);
+      if (!isNoted) await this.#files.write(containerId, record);
     } catch (error) {
-      if (codeOf(error) !== "ENOSPC") throw error;
-      // The disk is so full that not even the note can be written before there is room.
-      await punchHole(opened, to);
-      await this.#files.write(containerId, record);
+      // It is all still there.
+      this.#records.set(containerId, before);
+      await this.#note(before);
+      throw error;
     }
     const lostBytes = Math.max(0, to - Math.max(from, stored));
     const outcome = Number.isFinite(stored) && lostBytes > 0 ? "lost: not stored in time" : "ok";
     this.#options.log({ event: "logs.rotated", outcome, containerId, file, bytes: to - from });
+  }
+
+  /** False when the disk is full. */
+  async #note(record: RotationRecord): Promise<boolean> {
+    try {
+      await this.#files.write(record.containerId, record);
+      return true;
+    } catch (error) {
+      if (codeOf(error) !== "ENOSPC") throw error;
+      return false;
+    }
   }
 }
 

@@ -113,14 +113,15 @@ export class LogUploader {
     signal: AbortSignal,
   ): Promise<number> {
     const buffer = Buffer.alloc(LIMITS.aggregatedChunkBytesMax);
+    const keptFrom = async () => this.#keptFrom(containerId, name, (await file.stat()).size);
     // Who writes faster than this shall not keep the others from their turn.
     const { size } = await file.stat();
     let next = from;
     while (hasEnded || next < size) {
-      const start = Math.max(next, this.#keptFrom(containerId, name, size));
+      const start = Math.max(next, await keptFrom());
       const { bytesRead } = await file.read(buffer, 0, buffer.length, start);
       // Dropped while it was read: then it may be anything.
-      if (this.#keptFrom(containerId, name, size) > start) continue;
+      if ((await keptFrom()) > start) continue;
       const isRest = hasEnded && bytesRead < buffer.length;
       const length = isRest ? bytesRead : wholeCharacters(buffer, bytesRead);
       if (length <= 0) break;

@@ -101,6 +101,42 @@ describe("a package", () => {
   });
 });
 
+describe("an upload", () => {
+  it("[NM74] that the agent's death interrupts goes on where it was", async () => {
+    for (const number of [1, 2]) await cluster.startNode(number);
+    const count = 600_000;
+    const program = `awk 'BEGIN { srand(1); for (i = 0; i < ${count}; i++) print i, rand(), rand() }'`;
+    await cluster.launch(
+      yarnfile({
+        name: "much",
+        components: [component({ launch_command: program, restart_policy: "NEVER" })],
+      }) as Parameters<TestCluster["launch"]>[0],
+    );
+    const id = await waitFor(async () => (await cluster.services.get("much")).id ?? undefined, {
+      what: "an application id",
+    });
+    const half = await waitFor(
+      async () => {
+        const [container] = await kept(id);
+        if (container === undefined) return undefined;
+        const path = `/ws/v1/logs/${container.containerId}/files`;
+        const { files } = await cluster.http.request<{ files: AggregatedFile[] }>("GET", path);
+        const isUnderWay = files.some(({ name, sizeBytes }) => name === "stdout" && sizeBytes > 0);
+        return isUnderWay ? container : undefined;
+      },
+      { what: "a part of the log to be stored", timeoutMs: 60_000 },
+    );
+    expect(half.complete).toBe(false);
+    const number = [1, 2].find((each) => cluster.agent(each).nodeId === half.nodeId) ?? 0;
+    await cluster.killAgent(number);
+    await cluster.startNode(number);
+    await isAllKept(id);
+    const shown = (await selvedge("logs", id, "-i", "hello-0")).trimEnd().split("\n");
+    expect(shown).toHaveLength(count);
+    expect(shown.every((line, index) => line.startsWith(`${index} `))).toBe(true);
+  });
+});
+
 describe("a log that grows longer than its node keeps", () => {
   /** What Hadoop's operators have already. */
   function site(properties: Readonly<Record<string, number>>): string {
@@ -148,41 +184,5 @@ describe("a log that grows longer than its node keeps", () => {
     expect(hour.stdout).toBe(stdout);
     expect(hour.stderr).toContain("hello-0: its lines begin with no time that is understood");
     await selvedge("service", "destroy", "talkative", "--yes");
-  });
-});
-
-describe("an upload", () => {
-  it("[NM74] that the agent's death interrupts goes on where it was", async () => {
-    for (const number of [1, 2]) await cluster.startNode(number);
-    const count = 600_000;
-    const program = `awk 'BEGIN { srand(1); for (i = 0; i < ${count}; i++) print i, rand(), rand() }'`;
-    await cluster.launch(
-      yarnfile({
-        name: "much",
-        components: [component({ launch_command: program, restart_policy: "NEVER" })],
-      }) as Parameters<TestCluster["launch"]>[0],
-    );
-    const id = await waitFor(async () => (await cluster.services.get("much")).id ?? undefined, {
-      what: "an application id",
-    });
-    const half = await waitFor(
-      async () => {
-        const [container] = await kept(id);
-        if (container === undefined) return undefined;
-        const path = `/ws/v1/logs/${container.containerId}/files`;
-        const { files } = await cluster.http.request<{ files: AggregatedFile[] }>("GET", path);
-        const isUnderWay = files.some(({ name, sizeBytes }) => name === "stdout" && sizeBytes > 0);
-        return isUnderWay ? container : undefined;
-      },
-      { what: "a part of the log to be stored", timeoutMs: 60_000 },
-    );
-    expect(half.complete).toBe(false);
-    const number = [1, 2].find((each) => cluster.agent(each).nodeId === half.nodeId) ?? 0;
-    await cluster.killAgent(number);
-    await cluster.startNode(number);
-    await isAllKept(id);
-    const shown = (await selvedge("logs", id, "-i", "hello-0")).trimEnd().split("\n");
-    expect(shown).toHaveLength(count);
-    expect(shown.every((line, index) => line.startsWith(`${index} `))).toBe(true);
   });
 });
