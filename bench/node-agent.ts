@@ -14,7 +14,7 @@ import { CREDENTIAL, TestTracker } from "../test/agent/test-tracker.ts";
 import { cpuSecondsOf, descendantsCpuSecondsOf, rssMbOf } from "./process-usage.ts";
 
 const AGENT = fileURLToPath(new URL("../test/agent/agent-process.ts", import.meta.url));
-const ATTEMPT = formatAttemptId("application_1700000000000_0001", 1);
+const ATTEMPT = formatAttemptId("application_1700000000000_0941", 1);
 const NODE_ID = "127.0.0.1:18941";
 const MEMORY_MB = 64;
 /** For what takes longest: a thousand containers that are found again. */

@@ -30,6 +30,7 @@ import { ProcessLook } from "./process-look.ts";
 import { ProcessSpawner } from "./process-spawner.ts";
 import {
   isAlive,
+  isGone,
   isRecycled,
   type ProcessIdentity,
   parseStat,
@@ -282,7 +283,7 @@ export class ContainerLauncher implements ContainerExecutor {
   }
 
   #lookAt(name: string, { identity, run, exitCodeIfKilled }: Followed): void {
-    if (!identity || isAlive(identity)) return;
+    if (!identity || !isGone(identity)) return;
     this.#ended(name, this.exitCodeOf(run) ?? exitCodeIfKilled);
   }
 

@@ -3,6 +3,7 @@
  * is identified by pid, start time and boot, so that a recycled pid is never mistaken for ours.
  */
 import { closeSync, openSync, readdirSync, readFileSync, readSync } from "node:fs";
+import { codeOf } from "./log.ts";
 
 /** The leader of a container's session; its pid is also the process group and session id. */
 export type ProcessIdentity = {
@@ -66,6 +67,17 @@ export function readStat(pid: number): ProcessStat | undefined {
 export function isAlive(identity: ProcessIdentity): boolean {
   const stat = readStat(identity.pid);
   return stat?.startTicks === identity.startTicks && stat.state !== "Z" && stat.state !== "X";
+}
+
+/** Known to have ended; not only out of sight, as when the agent has no file descriptor left. */
+export function isGone(identity: ProcessIdentity): boolean {
+  if (readStat(identity.pid)) return !isAlive(identity);
+  try {
+    process.kill(identity.pid, 0);
+    return false;
+  } catch (error) {
+    return codeOf(error) === "ESRCH";
+  }
 }
 
 /** True when another process has taken over the pid, whose group is then not ours to signal. */

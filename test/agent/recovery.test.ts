@@ -102,6 +102,7 @@ it("[NM15] a container whose record is unreadable is ended, and half-written fil
   await first.close();
   writeFileSync(state(`${id}.json`), '{"phase":"RUNN');
   writeFileSync(state("container_e01_1700000000000_0001_01_000009.json.tmp"), "{");
+  node.tracker.desired.clear();
   await node.start();
   expect(node.tracker.statuses.has(id)).toBe(false);
   await vi.waitFor(() => expect(runs(pid)).toBe(false));
