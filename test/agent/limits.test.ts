@@ -55,7 +55,9 @@ describe.skipIf(!hasMemoryCgroup)("where control groups limit memory", () => {
     expect(status.diagnostics).toContain("64 MB of 64 MB physical memory used");
     expect(node.stdout(id)).toMatch(new RegExp(`memory:.*/selvedge/127.0.0.1_18041/${id}`));
     await agent.close();
-    expect(execFileSync("find", ["/sys/fs/cgroup", "-name", id], { encoding: "utf8" })).toBe("");
+    // Other agents' containers, of whoever tests on this machine, may have the same id.
+    const own = ["/sys/fs/cgroup", "-path", `*/127.0.0.1_18041/${id}`];
+    expect(execFileSync("find", own, { encoding: "utf8" })).toBe("");
   });
 
   it("kills even what left session and parents behind", async () => {
