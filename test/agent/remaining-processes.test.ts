@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { existsSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { readStat } from "../../src/agent/process-table.ts";
+import { isAlive, type ProcessIdentity, readStat } from "../../src/agent/process-table.ts";
 import { runs, TestNode } from "./test-node.ts";
 import { launchContext } from "./test-tracker.ts";
 
@@ -12,13 +12,16 @@ const DAEMON = `(setsid sh -c 'sh -c "echo \\$\\$; exec sleep 300" & exit' &)`;
 const WAIT = "while [ ! -e go ]; do sleep 0.02; done";
 
 let node: TestNode;
-const strangers: number[] = [];
+/** What this file has started, with start times: on a busy machine a pid is soon another's. */
+const started: ProcessIdentity[] = [];
+const remember = (pid: number) =>
+  started.push({ pid, startTicks: readStat(pid)?.startTicks ?? 0, bootId: "" });
 beforeEach(async () => {
   node = await TestNode.create();
 });
 afterEach(async () => {
   await node.close();
-  for (const pid of strangers.splice(0)) if (runs(pid)) process.kill(pid, "SIGKILL");
+  for (const each of started.splice(0)) if (isAlive(each)) process.kill(each.pid, "SIGKILL");
 });
 
 /** The daemon that the container has printed as its `number`th, once nothing leads to it. */
@@ -28,7 +31,7 @@ async function daemonOf(id: string, number = 1): Promise<number> {
     expect(printed).toBeGreaterThan(1);
     return printed;
   }, 10_000);
-  strangers.push(pid);
+  remember(pid);
   await vi.waitFor(() => {
     const parent = readStat(readStat(pid)?.parentPid ?? 0);
     expect(parent?.name).not.toBe("sh");
@@ -119,7 +122,7 @@ it("[NM131] containers whose records are gone are ended at the start, and nobody
   for (const name of readdirSync(state)) rmSync(join(state, name), { recursive: true });
   const LOCAL_DIRS = `/elsewhere/usercache/alice/appcache/${id}`;
   const stranger = spawn("sleep", ["300"], { env: { CONTAINER_ID: id, LOCAL_DIRS } });
-  strangers.push(stranger.pid ?? 0);
+  remember(stranger.pid ?? 0);
   node.tracker.desired.clear();
   await node.start();
   await vi.waitFor(() => expect(runs(daemon)).toBe(false));

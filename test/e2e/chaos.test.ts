@@ -144,7 +144,7 @@ describe.each([false, hasGroups])("with control groups: %s", (cgroups) => {
     const [pid = 0] = await node.pids(id, 1);
     await node.killAgent();
     await node.startAgent();
-    expect(runs(pid)).toBe(true);
+    expect(runs(pid), node.log).toBe(true);
     node.release(id);
     await node.untilState(id, "COMPLETE");
     expect(await node.finish()).toEqual([]);
