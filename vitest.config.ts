@@ -2,6 +2,7 @@
  * Three projects: `unit` in plain Node, `workers` inside workerd with real Durable Objects and
  * SQLite, `e2e` with a real Worker and real agents as processes. See CONTRIBUTING.md.
  */
+import { availableParallelism } from "node:os";
 import { cloudflareTest } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
 import { OFFLINE_ENVIRONMENT } from "./scripts/offline-environment.ts";
@@ -9,6 +10,8 @@ import { OFFLINE_ENVIRONMENT } from "./scripts/offline-environment.ts";
 // Read by the plug-in when it starts workerd, hence set before anything else happens.
 Object.assign(process.env, OFFLINE_ENVIRONMENT);
 
+/** Vitest would leave one core idle. A file in workerd, or with agents as processes, takes one while it runs. */
+const CORES = availableParallelism();
 /** Property tests need a second or two; a machine that is shared with others makes that many. */
 const BUSY_MACHINE_TIMEOUT_MS = 30_000;
 /** A busy two-core machine needs seconds to start a cluster; a test that hangs still ends. */
@@ -26,6 +29,7 @@ export default defineConfig({
         test: {
           name: "unit",
           environment: "node",
+          maxWorkers: CORES,
           testTimeout: BUSY_MACHINE_TIMEOUT_MS,
           include: [
             "test/{core,worker,client,agent,cli,architecture,simulation,linearizability,chaos}/**/*.test.ts",
@@ -45,8 +49,7 @@ export default defineConfig({
           name: "workers",
           testTimeout: BUSY_MACHINE_TIMEOUT_MS,
           include: ["test/durable/**/*.test.ts"],
-          // Each file starts a workerd of its own, which takes a core while it runs.
-          maxWorkers: 1,
+          maxWorkers: CORES,
         },
       },
       {
