@@ -4,11 +4,11 @@
  * the watchers it concerns; what a watcher has missed comes from the journal when it opens.
  */
 import { concerns, type StoredChange } from "../core/registry/changes.ts";
-import { readStoredRecord } from "../core/registry/service-record.ts";
 import type { RegistryTree } from "../core/registry/tree.ts";
 import { fail, type Reply } from "../shared/errors.ts";
 import { LIMITS } from "../shared/limits.ts";
 import type { RegistryChange } from "../shared/protocol/registry-reader.ts";
+import { readStoredRecord } from "../shared/registry.ts";
 import { lineage, parsePath, type RegistryPath } from "../shared/registry-path.ts";
 import type { ChangeBatch, RegistryJournal } from "./store/registry-journal.ts";
 

@@ -55,6 +55,17 @@ export type ServiceRecordDocument = {
 /** The names that a record's attributes cannot have. */
 export const RECORD_FIELDS = ["type", "description", "external", "internal"] as const;
 
+/** A record that was checked when it was stored, from its canonical JSON. */
+export function readStoredRecord(text: string): ServiceRecord {
+  const { type, description, external, internal, ...attributes } = JSON.parse(text) as Pick<
+    ServiceRecord,
+    "type" | "description" | "external" | "internal"
+  > &
+    JsonObject;
+  const fixed = description === undefined ? { type } : { type, description };
+  return { ...fixed, external, internal, attributes };
+}
+
 /** The canonical JSON form of a record: Java's key order, attributes last. */
 export function formatServiceRecord(record: ServiceRecord): ServiceRecordDocument {
   return {

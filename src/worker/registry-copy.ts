@@ -5,6 +5,7 @@
  */
 import type { RegistryEdge } from "../shared/protocol/registry-reader.ts";
 import type { RegistryPath } from "../shared/registry-path.ts";
+import { viewOf } from "../shared/registry-view.ts";
 import { contentTag } from "./content-tag.ts";
 import { nodeDocument } from "./registry-answer.ts";
 import type { Answer, RegistryMemory } from "./registry-memory.ts";
@@ -12,6 +13,8 @@ import type { Answer, RegistryMemory } from "./registry-memory.ts";
 /** So many paths within a second are a crowd. */
 const CROWD = 32;
 const CROWD_MS = 1_000;
+/** About what a view has beside the record. */
+const VIEW_BYTES = 256;
 /** A request that was cut off never says that its part has not come. */
 const PART_MS_MAX = 1_000;
 
@@ -58,8 +61,12 @@ export class RegistryCopy {
       const key = keyOf(node.path);
       if (key === null || this.#memory.has(key)) continue;
       isNews = true;
-      const body = JSON.stringify(nodeDocument(node));
-      this.#memory.keep(key, reading, node.path, { ...answer, tag: contentTag(body), body });
+      const { maxAgeMs } = answer;
+      const bytes = (node.record?.length ?? 0) + VIEW_BYTES;
+      this.#memory.keepForLater(key, reading, node.path, bytes, maxAgeMs, () => {
+        const body = JSON.stringify(nodeDocument(viewOf(node, node.children)));
+        return { ...answer, tag: contentTag(body), body };
+      });
     }
     this.#cursor = page !== undefined && isNews ? page.next : undefined;
   }

@@ -35,13 +35,16 @@ export type Reading = {
   readonly sequence: number | null;
 };
 
-type Entry = Answer &
-  Pick<Reading, "atMs" | "writes"> & {
-    /** Null: it is not renewed. */
-    readonly path: RegistryPath | null;
-    /** Number of the news up to which it is known not to be touched. */
-    newsHeard: number;
-  };
+type Entry = Pick<Reading, "atMs" | "writes"> & {
+  /** A function for one that is made when it is asked for first. */
+  answer: Answer | (() => Answer);
+  readonly maxAgeMs: number;
+  readonly bytes: number;
+  /** Null: it is not renewed. */
+  readonly path: RegistryPath | null;
+  /** Number of the news up to which it is known not to be touched. */
+  newsHeard: number;
+};
 
 export type Found = { readonly answer: Answer; readonly ageMs: number };
 
@@ -78,14 +81,14 @@ export class RegistryMemory {
       if (entry.path !== null && ageMs >= entry.maxAgeMs / 2 && !this.#isAsking()) {
         later(this.#hearNews());
       }
-      return { answer: entry, ageMs };
+      return { answer: answerOf(entry), ageMs };
     }
     if (entry.path === null && this.#known !== null) return null;
     await this.#hearNews();
     const renewedMs = this.#ageOf(entry);
     const isStillThere = this.#entries.get(key) === entry;
     return isStillThere && renewedMs !== null && renewedMs < entry.maxAgeMs
-      ? { answer: entry, ageMs: renewedMs }
+      ? { answer: answerOf(entry), ageMs: renewedMs }
       : null;
   }
 
@@ -111,11 +114,25 @@ export class RegistryMemory {
 
   /** Keeps what was read since `reading`; with a `path` to be renewed as long as nothing touches it. */
   keep(key: string, reading: Reading, path: RegistryPath | null, answer: Answer): void {
-    if (answer.body.length > ANSWER_BYTES_MAX) return;
+    this.keepForLater(key, reading, path, answer.body.length, answer.maxAgeMs, answer);
+  }
+
+  /** The same for one of about `bytes` that `answer` makes, if ever it is asked for. */
+  keepForLater(
+    key: string,
+    reading: Reading,
+    path: RegistryPath | null,
+    bytes: number,
+    maxAgeMs: number,
+    answer: Entry["answer"],
+  ): void {
+    if (bytes > ANSWER_BYTES_MAX) return;
     // When there was news meanwhile, nobody knows whether the answer has it.
     const isCertain = this.#known !== null && reading.sequence === this.#known.sequence;
     const entry: Entry = {
-      ...answer,
+      answer,
+      maxAgeMs,
+      bytes: key.length + bytes + ENTRY_BYTES,
       atMs: reading.atMs,
       writes: reading.writes,
       path: isCertain ? path : null,
@@ -123,7 +140,7 @@ export class RegistryMemory {
     };
     this.#drop(key);
     this.#entries.set(key, entry);
-    this.#bytes += sizeOf(key, entry);
+    this.#bytes += entry.bytes;
     // The map's order is that of keeping, so what is dropped first is the oldest.
     for (const oldest of this.#entries.keys()) {
       if (this.#entries.size <= ANSWERS_MAX && this.#bytes <= BYTES_MAX) return;
@@ -205,10 +222,11 @@ export class RegistryMemory {
     const entry = this.#entries.get(key);
     if (entry === undefined) return;
     this.#entries.delete(key);
-    this.#bytes -= sizeOf(key, entry);
+    this.#bytes -= entry.bytes;
   }
 }
 
-function sizeOf(key: string, { body }: Answer): number {
-  return key.length + body.length + ENTRY_BYTES;
+function answerOf(entry: Entry): Answer {
+  if (typeof entry.answer === "function") entry.answer = entry.answer();
+  return entry.answer;
 }

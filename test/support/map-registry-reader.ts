@@ -3,7 +3,6 @@ import { concerns, newsOf, type StoredChange } from "../../src/core/registry/cha
 import { find } from "../../src/core/registry/find.ts";
 import { copyPage, readChildren, readSubtree } from "../../src/core/registry/pages.ts";
 import { view } from "../../src/core/registry/registry.ts";
-import { readStoredRecord } from "../../src/core/registry/service-record.ts";
 import { ok } from "../../src/shared/errors.ts";
 import type {
   RegistryChange,
@@ -12,6 +11,7 @@ import type {
   RegistryWatch,
   RegistryWatchListener,
 } from "../../src/shared/protocol/registry-reader.ts";
+import { readStoredRecord } from "../../src/shared/registry.ts";
 import { parsePath } from "../../src/shared/registry-path.ts";
 import type { MapRegistryTree } from "./map-registry.ts";
 

@@ -15,7 +15,6 @@ import {
   stat,
   view,
 } from "../../src/core/registry/registry.ts";
-import { readStoredRecord } from "../../src/core/registry/service-record.ts";
 import type { BoundTo, RegistryNode, RegistryTree } from "../../src/core/registry/tree.ts";
 import {
   bind,
@@ -45,6 +44,7 @@ import type {
   RegistryReader,
   RegistryWatch,
 } from "../../src/shared/protocol/registry-reader.ts";
+import { readStoredRecord } from "../../src/shared/registry.ts";
 import { lastElement, parentOf, type RegistryPath } from "../../src/shared/registry-path.ts";
 import { mapNames } from "./map-names.ts";
 import { MapPublisherLog } from "./map-publishers.ts";

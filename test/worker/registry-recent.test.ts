@@ -40,7 +40,8 @@ function remembered() {
       const at = after === null ? -1 : state.tree.indexOf(after);
       const [first, ...others] = state.tree.slice(at + 1);
       const next = others.length > 0 && first !== undefined ? first : null;
-      return { nodes: first === undefined ? [] : [nodeOf(first)], next };
+      const node = { createdMs: 1, record: null, version: 0, children: [] };
+      return { nodes: first === undefined ? [] : [{ ...node, path: first }], next };
     },
   };
   const answer = keepRecent(

@@ -6,7 +6,8 @@
 import { LIMITS } from "../../shared/limits.ts";
 import type { RegistryChangeType, RegistryNews } from "../../shared/protocol/registry-reader.ts";
 import type { RegistryPath } from "../../shared/registry-path.ts";
-import { isAtOrBelow, type StoredNode } from "./find.ts";
+import type { StoredNode } from "../../shared/registry-view.ts";
+import { isAtOrBelow } from "./find.ts";
 
 /** As it is kept: without the record, which is in the tree. */
 export type StoredChange = {

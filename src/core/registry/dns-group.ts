@@ -8,9 +8,9 @@ import { isEncodableName } from "../../shared/dns-bytes.ts";
 import { formatIpAddress, parseIpAddress } from "../../shared/ip-address.ts";
 import { LIMITS } from "../../shared/limits.ts";
 import type { Endpoint, ServiceRecord } from "../../shared/registry.ts";
+import { readStoredRecord } from "../../shared/registry.ts";
 import { lastElement, type RegistryPath } from "../../shared/registry-path.ts";
 import { isPathElement } from "../../shared/registry-path-element.ts";
-import { readStoredRecord } from "./service-record.ts";
 
 /** A node's record as its JSON text. */
 export type StoredRecord = { readonly path: RegistryPath; readonly record: string };

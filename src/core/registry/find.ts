@@ -12,21 +12,17 @@ import type {
   RegistryPage,
   RegistryQuery,
 } from "../../shared/protocol/registry-reader.ts";
-import type { Endpoint, JsonValue, ServiceRecord } from "../../shared/registry.ts";
+import {
+  type Endpoint,
+  type JsonValue,
+  readStoredRecord,
+  type ServiceRecord,
+} from "../../shared/registry.ts";
 import { parsePath, type RegistryPath, ROOT } from "../../shared/registry-path.ts";
 import { quote } from "../../shared/registry-path-element.ts";
+import type { StoredNode } from "../../shared/registry-view.ts";
 import { getNode } from "./registry.ts";
-import { readStoredRecord } from "./service-record.ts";
 import type { RegistryTree } from "./tree.ts";
-
-export type StoredNode = {
-  readonly path: RegistryPath;
-  readonly createdMs: number;
-  /** Canonical JSON; null for a node without record. */
-  readonly record: string | null;
-  /** Of the record; 0 for a node without record. */
-  readonly version: number;
-};
 
 /**
  * What reading in pages needs of a store. Nodes come in the order of (path of the parent, name),

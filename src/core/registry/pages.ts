@@ -7,17 +7,18 @@ import { LIMITS } from "../../shared/limits.ts";
 import type {
   RegistryChildrenPage,
   RegistryChildStatus,
+  RegistryCopiedNode,
   RegistryCopyPage,
   RegistryPage,
   RegistrySubtreeNode,
   RegistrySubtreePage,
 } from "../../shared/protocol/registry-reader.ts";
-import type { RegistryPathStatus } from "../../shared/registry.ts";
+import { type RegistryPathStatus, readStoredRecord } from "../../shared/registry.ts";
 import { lastElement, parentOf, type RegistryPath, ROOT } from "../../shared/registry-path.ts";
 import { isPathElement, quote } from "../../shared/registry-path-element.ts";
-import { parseAfter, type ReadableTree, type RegistryIndex, type StoredNode } from "./find.ts";
-import { getNode, viewOf } from "./registry.ts";
-import { readStoredRecord, utf8Length } from "./service-record.ts";
+import { type StoredNode, statusOf as statusOfNode } from "../../shared/registry-view.ts";
+import { parseAfter, type ReadableTree, type RegistryIndex } from "./find.ts";
+import { getNode } from "./registry.ts";
 import type { RegistryTree } from "./tree.ts";
 
 /** `after` is a short name, whether there is such a child or not. */
@@ -100,9 +101,9 @@ export function copyPage(
     page.map(({ path }) => path),
     registryCopyChildrenMax + 1,
   );
-  const nodes = page.flatMap((node, index) => {
+  const nodes = page.flatMap((node, index): RegistryCopiedNode[] => {
     const names = children[index] ?? [];
-    return names.length > registryCopyChildrenMax ? [] : [viewOf(node, names)];
+    return names.length > registryCopyChildrenMax ? [] : [{ ...node, children: names }];
   });
   const isLast = page.length === rows.length && rows.length < registryCopyNodesMax;
   return { nodes, next: isLast ? null : (page.at(-1)?.path ?? null) };
@@ -131,12 +132,5 @@ function levelOf(path: RegistryPath): number {
 }
 
 function statusOf(tree: ReadableTree, node: StoredNode): RegistryPathStatus {
-  const { path, createdMs, record, version } = node;
-  return {
-    path: lastElement(path),
-    time: createdMs,
-    size: record === null ? 0 : utf8Length(record),
-    children: tree.countChildren(path),
-    version,
-  };
+  return statusOfNode(node, tree.countChildren(node.path));
 }

@@ -6,16 +6,19 @@
 import { fail, ok, type Reply } from "../../shared/errors.ts";
 import { LIMITS } from "../../shared/limits.ts";
 import type { ListPage, RegistryNodeView } from "../../shared/protocol/registry-operations.ts";
-import type { RegistryPathStatus, ServiceRecord } from "../../shared/registry.ts";
 import {
-  lastElement,
+  type RegistryPathStatus,
+  readStoredRecord,
+  type ServiceRecord,
+} from "../../shared/registry.ts";
+import {
   lineage,
   parsePath,
   type RegistryPath,
   ROOT,
   SYSTEM_PATHS,
 } from "../../shared/registry-path.ts";
-import { readStoredRecord, utf8Length } from "./service-record.ts";
+import { statusOf, viewOf } from "../../shared/registry-view.ts";
 import type { RegistryNode, RegistryTree } from "./tree.ts";
 
 /** Makes the paths that every registry has. Doing it again changes nothing. */
@@ -69,19 +72,6 @@ export function view(tree: RegistryTree, path: string): Reply<RegistryNodeView> 
   return ok(viewOf(node.value, tree.children(node.value.path)));
 }
 
-/** The view of a node that was read with the names of all its children. */
-export function viewOf(
-  node: Pick<RegistryNode, "path" | "createdMs" | "record" | "version">,
-  children: readonly string[],
-): RegistryNodeView {
-  return {
-    path: node.path,
-    stat: statusOf(node, children.length),
-    record: recordOf(node),
-    children,
-  };
-}
-
 /** The node of a path that exists. */
 export function getNode(tree: RegistryTree, path: string): Reply<RegistryNode> {
   const parsed = parsePath(path);
@@ -101,19 +91,6 @@ export function pathNotFound(tree: RegistryTree, path: RegistryPath) {
 
 function recordOf({ record }: Pick<RegistryNode, "record">): ServiceRecord | null {
   return record === null ? null : readStoredRecord(record);
-}
-
-function statusOf(
-  node: Pick<RegistryNode, "path" | "createdMs" | "record" | "version">,
-  children: number,
-): RegistryPathStatus {
-  return {
-    path: lastElement(node.path),
-    time: node.createdMs,
-    size: node.record === null ? 0 : utf8Length(node.record),
-    children,
-    version: node.version,
-  };
 }
 
 /** A node without record that nobody has a right to but by its place. */

@@ -9,11 +9,11 @@ import { LIMITS } from "../../shared/limits.ts";
 import type { PersistencePolicy } from "../../shared/protocol/registry-operations.ts";
 import {
   formatServiceRecord,
-  type JsonObject,
   type JsonValue,
   RECORD_FIELDS,
   type ServiceRecord,
 } from "../../shared/registry.ts";
+import { utf8Length } from "../../shared/utf8.ts";
 
 const word = z.string().max(LIMITS.endpointWordLengthMax);
 /** Ports are often written as numbers. Lengths are checked where an address becomes a map. */
@@ -155,17 +155,6 @@ export function checkServiceRecord(record: ServiceRecord): Reply<ServiceRecord> 
   return parseServiceRecord(formatServiceRecord(record));
 }
 
-/** A record that was checked when it was stored, from its canonical JSON. */
-export function readStoredRecord(text: string): ServiceRecord {
-  const { type, description, external, internal, ...attributes } = JSON.parse(text) as Pick<
-    ServiceRecord,
-    "type" | "description" | "external" | "internal"
-  > &
-    JsonObject;
-  const fixed = description === undefined ? { type } : { type, description };
-  return { ...fixed, external, internal, attributes };
-}
-
 /** Whose end removes the record; null: it stays until somebody deletes it. */
 export function persistenceOf(
   record: ServiceRecord,
@@ -182,20 +171,6 @@ export function persistenceOf(
       return null;
   }
 }
-
-/** Bytes of the text in UTF-8. */
-export function utf8Length(text: string): number {
-  if (ASCII.test(text)) return text.length;
-  let bytes = 0;
-  for (const character of text) {
-    const codePoint = character.codePointAt(0) ?? 0;
-    bytes += codePoint < 0x80 ? 1 : codePoint < 0x800 ? 2 : codePoint < 0x10000 ? 3 : 4;
-  }
-  return bytes;
-}
-
-/** Nearly all records are. */
-const ASCII = /^[\0-\x7f]*$/;
 
 function isRecordField(name: string): boolean {
   return (RECORD_FIELDS as readonly string[]).includes(name);

@@ -7,10 +7,9 @@
  */
 import { changeOf, type StoredChange } from "../../core/registry/changes.ts";
 import { termsOf, yarnIdTerm } from "../../core/registry/find.ts";
-import { readStoredRecord } from "../../core/registry/service-record.ts";
 import type { RegistryNode } from "../../core/registry/tree.ts";
 import { LIMITS } from "../../shared/limits.ts";
-import type { ServiceRecord } from "../../shared/registry.ts";
+import { readStoredRecord, type ServiceRecord } from "../../shared/registry.ts";
 import { lastElement, parentOf, type RegistryPath } from "../../shared/registry-path.ts";
 import { insertTerms, type TermRow } from "./registry-batch.ts";
 

@@ -2,8 +2,9 @@
  * The registry's tree read in pages (core/registry/find.ts, pages.ts): every statement is a range of
  * a primary key in its own order, with a limit.
  */
-import type { RegistryIndex, StoredNode } from "../../core/registry/find.ts";
+import type { RegistryIndex } from "../../core/registry/find.ts";
 import { lastElement, parentOf, type RegistryPath, ROOT } from "../../shared/registry-path.ts";
+import type { StoredNode } from "../../shared/registry-view.ts";
 
 type NodeRow = {
   parent: string;

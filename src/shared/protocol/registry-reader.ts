@@ -5,6 +5,7 @@
  */
 import type { Reply } from "../errors.ts";
 import type { RegistryPathStatus, ServiceRecord } from "../registry.ts";
+import type { StoredNode } from "../registry-view.ts";
 import type { RegistryNodeView } from "./registry-operations.ts";
 
 /**
@@ -113,9 +114,12 @@ export type RegistryNews = {
   readonly changes: readonly Pick<RegistryChange, "type" | "path">[] | null;
 };
 
+/** A node with the names of all its children; most copies are never read. */
+export type RegistryCopiedNode = StoredNode & { readonly children: readonly string[] };
+
 /** A part of the registry, for whoever copies it. */
 export type RegistryCopyPage = {
-  readonly nodes: readonly RegistryNodeView[];
+  readonly nodes: readonly RegistryCopiedNode[];
   /** Where the next part begins; null after the last. */
   readonly next: string | null;
 };
