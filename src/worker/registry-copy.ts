@@ -3,7 +3,7 @@
  * part, as far as the memory goes. A tree that a crowd goes through costs the cluster's one object a
  * call for some hundred nodes instead of one for each, and in the end none but those for news.
  */
-import type { RegistryEdge } from "../shared/protocol/registry-reader.ts";
+import type { RegistryCopyPage, RegistryEdge } from "../shared/protocol/registry-reader.ts";
 import type { RegistryPath } from "../shared/registry-path.ts";
 import { viewOf } from "../shared/registry-view.ts";
 import { contentTag } from "./content-tag.ts";
@@ -54,7 +54,7 @@ export class RegistryCopy {
     this.#partSinceMs = this.#now();
     await this.#memory.follow();
     const reading = this.#memory.begin();
-    const page = await this.#registry()?.copy(this.#cursor === undefined ? path : this.#cursor);
+    const page = await this.#part(this.#cursor === undefined ? path : this.#cursor);
     this.#partSinceMs = null;
     let isNews = false;
     for (const node of page?.nodes ?? []) {
@@ -68,6 +68,16 @@ export class RegistryCopy {
         return { ...answer, tag: contentTag(body), body };
       });
     }
-    this.#cursor = page !== undefined && isNews ? page.next : undefined;
+    this.#cursor = page !== null && isNews ? page.next : undefined;
+  }
+
+  /** Null when the registry is too busy, which is no time to copy it. */
+  async #part(after: RegistryPath | null): Promise<RegistryCopyPage | null> {
+    try {
+      return (await this.#registry()?.copy(after)) ?? null;
+    } catch (error) {
+      console.warn(JSON.stringify({ event: "registry.copy", outcome: String(error) }));
+      return null;
+    }
   }
 }

@@ -145,9 +145,14 @@ async function find({ request, cluster, later }: Asked, key: string): Promise<Fo
   return cluster.memory.find(key, (work) => later.waitUntil(work));
 }
 
-/** Null for a request that is too long to be kept by. Only the body, at the end, has line ends. */
+/**
+ * Null for a request that is too long to be kept by. Only the body, at the end, has line ends. The
+ * registry answers all with the same JSON but those who name HTML; DNS looks closer.
+ */
 function keyOf({ method, headers }: Request, url: string, body: string): string | null {
-  const key = `${method}\n${headers.get("accept") ?? ""}\n${url}\n${body}`;
+  const accept = headers.get("accept") ?? "";
+  const told = accept.includes("html") || url.includes("/dns-query") ? accept : "";
+  const key = `${method}\n${told}\n${url}\n${body}`;
   return key.length > KEY_LENGTH_MAX ? null : key;
 }
 

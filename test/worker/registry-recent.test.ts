@@ -181,6 +181,19 @@ describe("[RG60] an answer of the registry", () => {
     expect(state.asked).toBe(36);
   });
 
+  it("[RG75] is given though the registry is too busy to be copied", async () => {
+    const { state, text, settled, registry } = remembered();
+    const headers = { ...PUBLIC, "content-type": "application/json" };
+    state.answer = async () => new Response("{}", { headers });
+    registry.copy = async () => {
+      throw new Error("the registry is overloaded");
+    };
+    for (let index = 0; index < 34; index++) {
+      expect(await text({}, `${URL_OF_JOE}/s${index}`)).toBe("{}");
+      await settled();
+    }
+  });
+
   it("[RG75] that was copied is renewed like one that was read", async () => {
     const fixture = remembered();
     const { state, text, settled } = fixture;
@@ -234,6 +247,16 @@ describe("[RG60] an answer of the registry", () => {
     const posted = await fetch(new Request(url, { method: "POST", headers: query, body }));
     expect(await posted.text()).toBe("6");
     expect(await text()).toBe("1");
+  });
+
+  it("[RG60] is the same for all who want JSON, however they say it", async () => {
+    const { text } = remembered();
+    for (const accept of ["application/json", "*/*", "application/json;q=0.9, */*"]) {
+      expect(await text({ accept })).toBe("1");
+    }
+    const dns = "http://selvedge.test/dns-query?name=x.joe.selvedge.internal";
+    expect(await text({ accept: "*/*" }, dns)).toBe("2");
+    expect(await text({ accept: "image/png" }, dns)).toBe("3");
   });
 
   it("[RG60] costs no body for whoever has it", async () => {
