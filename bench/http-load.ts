@@ -123,9 +123,3 @@ export async function runLoad(load: Load): Promise<LoadResult> {
   }
   return { requests: latenciesMs.length, wallMs: performance.now() - startedMs, latenciesMs };
 }
-
-/** The value that the `fraction` of all does not exceed; 0 where there are none. */
-export function percentile(values: readonly number[], fraction: number): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * fraction))] ?? 0;
-}

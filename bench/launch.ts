@@ -15,12 +15,13 @@ import { once } from "node:events";
 import { constants, mkdtempSync, openSync, realpathSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { Socket } from "node:net";
-import { cpus, loadavg, release, tmpdir, totalmem } from "node:os";
+import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface, type Interface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { startCluster, type TestCluster } from "../test/support/cluster.ts";
+import { percentile, surroundings } from "./measurement.ts";
 
 const { values: options } = parseArgs({
   options: {
@@ -168,11 +169,6 @@ async function repeat(times: number, launch: (index: number) => Promise<Launch>)
   return all;
 }
 
-function percentile(values: readonly number[], fraction: number): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * fraction))] ?? 0;
-}
-
 function summarize(name: string, all: readonly Launch[]) {
   const values = all.map(({ ms }) => ms);
   return [
@@ -194,25 +190,17 @@ function medianPhases(all: readonly Launch[]) {
   }));
 }
 
-function surroundings(before: readonly number[]) {
+function parameters(before: readonly number[]) {
   const require = createRequire(import.meta.url);
   const versionOf = (name: string) =>
     (require(`${name}/package.json`) as { readonly version: string }).version;
   return {
     launches,
     nodes: NODES,
-    cpu: cpus()[0]?.model.trim() ?? "unknown",
-    cores: cpus().length,
-    memoryGb: Math.round(totalmem() / 2 ** 30),
-    kernel: release(),
-    nodeVersion: process.version,
+    ...surroundings(before),
     workerd: versionOf("workerd"),
     miniflare: versionOf("miniflare"),
     shell: realpathSync(SHELL),
-    loadBefore: before.map((load) => load.toFixed(2)).join(" "),
-    loadAfter: loadavg()
-      .map((load) => load.toFixed(2))
-      .join(" "),
   };
 }
 
@@ -232,7 +220,7 @@ async function main(): Promise<void> {
       ...summarize("shell", alone),
       ...medianPhases(launched),
     ];
-    report(results, surroundings(before));
+    report(results, parameters(before));
   } finally {
     await cluster.dispose();
     doorbell.close();

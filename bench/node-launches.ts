@@ -3,8 +3,9 @@ import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import type { ContainerLaunchContext } from "../src/shared/container.ts";
 import type { DesiredContainer } from "../src/shared/protocol/resource-tracker.ts";
+import { percentile } from "./measurement.ts";
 import type { BenchNode } from "./node-agent.ts";
-import { percentile, type Result, round } from "./node-report.ts";
+import { type Result, round } from "./node-report.ts";
 import { childrenCpuSecondsOf, cpuSecondsOf } from "./process-usage.ts";
 
 /** Nothing is heard for so long: something is broken. */

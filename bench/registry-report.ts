@@ -1,6 +1,5 @@
 /** What was measured, as tables with the aims or as one object a line. */
-import { cpus, loadavg, release } from "node:os";
-import { percentile } from "./http-load.ts";
+import { percentile, surroundings } from "./measurement.ts";
 
 /** One row; the other fields say what it was measured with. */
 export type Result = {
@@ -105,20 +104,12 @@ export function report(
   loadBefore: readonly number[],
   isJson: boolean,
 ): void {
-  const averages = (loads: readonly number[]) => loads.map((load) => load.toFixed(2)).join(" ");
-  const surroundings = {
-    cpu: cpus()[0]?.model.trim() ?? "unknown",
-    cores: cpus().length,
-    kernel: release(),
-    nodeVersion: process.version,
-    loadBefore: averages(loadBefore),
-    loadAfter: averages(loadavg()),
-  };
+  const ranOn = surroundings(loadBefore);
   if (isJson) {
-    for (const result of results) console.log(JSON.stringify({ ...result, ...surroundings }));
+    for (const result of results) console.log(JSON.stringify({ ...result, ...ranOn }));
     return;
   }
-  console.table(surroundings);
+  console.table(ranOn);
   console.table(results.map(({ unit: _, value, ...rest }) => ({ "1/s": value, ...rest })));
   const etcd = results.some(({ server }) => server === "etcd") ? "this run" : "another day";
   console.log(`Aims, on bare workerd (resolve: 1.5 × that of etcd's JSON gateway, ${etcd}):`);

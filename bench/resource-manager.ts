@@ -23,7 +23,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { build, stop } from "esbuild";
 import { readWorkerSettings } from "../scripts/wrangler-config.ts";
-import { percentile } from "./http-load.ts";
+import { percentile } from "./measurement.ts";
 import { cpuSecondsOf, rssMbOf } from "./process-usage.ts";
 import { anyPort } from "./registry-servers.ts";
 

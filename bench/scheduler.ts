@@ -23,6 +23,7 @@ import { parseArgs } from "node:util";
 import { CapacityScheduler } from "../src/core/scheduler/capacity-scheduler.ts";
 import type { Ask, Assignment } from "../src/core/scheduler/request.ts";
 import { LIMITS } from "../src/shared/limits.ts";
+import { percentile } from "./measurement.ts";
 import {
   applicationsOf,
   configurationOf,
@@ -285,11 +286,6 @@ function repetition(bench: Bench, rounds: number): Repetition {
     result.wallMs.push(releasing.wallMs + asking.wallMs + filling.wallMs);
   }
   return result;
-}
-
-function percentile(values: readonly number[], fraction: number): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * fraction))] ?? 0;
 }
 
 function main(): void {

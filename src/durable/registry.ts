@@ -230,7 +230,8 @@ export class Registry
 
   async newsSince(sequence: number | null): Promise<RegistryNews> {
     const { journal } = this.#tree;
-    return newsOf(journal.sequence, sequence === null ? null : journal.since(sequence));
+    const batches = sequence === null ? null : journal.since(sequence, LIMITS.registryNewsMax);
+    return newsOf(journal.sequence, batches);
   }
 
   async copy(after: string | null): Promise<RegistryCopyPage> {

@@ -3,7 +3,6 @@
  * by the transaction's sequence. The store keeps them for a while (durable/store/registry-journal);
  * here is what counts as a change, and whom it concerns.
  */
-import { LIMITS } from "../../shared/limits.ts";
 import type { RegistryChangeType, RegistryNews } from "../../shared/protocol/registry-reader.ts";
 import type { RegistryPath } from "../../shared/registry-path.ts";
 import type { StoredNode } from "../../shared/registry-view.ts";
@@ -29,13 +28,12 @@ export function changeOf(before: Node | undefined, after: Node): StoredChange | 
   };
 }
 
-/** What has happened up to `sequence`, from the batches of changes; null when they are not kept. */
+/** What has happened up to `sequence`, from the batches of changes; null when that is too much. */
 export function newsOf(
   sequence: number,
   batches: readonly { readonly changes: readonly StoredChange[] }[] | null,
 ): RegistryNews {
-  const said = (batches ?? []).reduce((sum, { changes }) => sum + changes.length, 0);
-  if (batches === null || said > LIMITS.registryNewsMax) return { sequence, changes: null };
+  if (batches === null) return { sequence, changes: null };
   const changes = batches.flatMap((batch) => batch.changes);
   return { sequence, changes: changes.map(({ type, path }) => ({ type, path })) };
 }

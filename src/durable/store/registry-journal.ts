@@ -129,8 +129,11 @@ export class RegistryJournal {
     for (const batch of stored) this.onChange(batch);
   }
 
-  /** Every batch after `sequence`, in order; null when some of them are no longer kept. */
-  since(sequence: number): readonly ChangeBatch[] | null {
+  /**
+   * Every batch after `sequence`, in order; null when some of them are no longer kept, or when they
+   * have more than `changesMax` changes in all. No more than that is read.
+   */
+  since(sequence: number, changesMax = Number.POSITIVE_INFINITY): readonly ChangeBatch[] | null {
     const missed = this.sequence - sequence;
     if (missed < 0 || missed > SLOTS) return null;
     if (missed === 0) return [];
@@ -142,16 +145,21 @@ export class RegistryJournal {
             [first, SLOTS - 1],
             [0, last],
           ];
-    const batches = ranges.flatMap(([from = 0, to = 0]) =>
-      Array.from(
-        this.#sql.exec<{ sequence: number; changes: string }>(
-          "SELECT sequence, changes FROM registry_change WHERE slot BETWEEN ? AND ? ORDER BY slot",
-          from,
-          to,
-        ),
-        readBatch,
-      ),
-    );
+    const batches: ChangeBatch[] = [];
+    let changes = 0;
+    for (const [from = 0, to = 0] of ranges) {
+      const rows = this.#sql.exec<{ sequence: number; changes: string }>(
+        "SELECT sequence, changes FROM registry_change WHERE slot BETWEEN ? AND ? ORDER BY slot",
+        from,
+        to,
+      );
+      for (const row of rows) {
+        const batch = readBatch(row);
+        changes += batch.changes.length;
+        if (changes > changesMax) return null;
+        batches.push(batch);
+      }
+    }
     return batches.length === missed ? batches : null;
   }
 }
