@@ -61,12 +61,12 @@ export class RegistryCopy {
       const key = keyOf(node.path);
       if (key === null || this.#memory.has(key)) continue;
       isNews = true;
-      const { maxAgeMs } = answer;
       const bytes = (node.record?.length ?? 0) + VIEW_BYTES;
-      this.#memory.keepForLater(key, reading, node.path, bytes, maxAgeMs, () => {
+      const make = () => {
         const body = JSON.stringify(nodeDocument(viewOf(node, node.children)));
         return { ...answer, tag: contentTag(body), body };
-      });
+      };
+      this.#memory.keep(key, reading, node.path, { bytes, maxAgeMs: answer.maxAgeMs, make });
     }
     this.#cursor = page !== null && isNews ? page.next : undefined;
   }

@@ -28,6 +28,14 @@ export type Answer = {
   readonly maxAgeMs: number;
 };
 
+/** One that is made when it is asked for first, which most are not. */
+export type LaterAnswer = {
+  /** About the length of its body. */
+  readonly bytes: number;
+  readonly maxAgeMs: number;
+  readonly make: () => Answer;
+};
+
 /** Taken before the registry is read: what the answer's age and validity count from. */
 export type Reading = {
   readonly atMs: number;
@@ -36,9 +44,8 @@ export type Reading = {
 };
 
 type Entry = Pick<Reading, "atMs" | "writes"> & {
-  /** A function for one that is made when it is asked for first. */
-  answer: Answer | (() => Answer);
-  readonly maxAgeMs: number;
+  answer: Answer | LaterAnswer;
+  /** With its key, and what else an entry takes. */
   readonly bytes: number;
   /** Null: it is not renewed. */
   readonly path: RegistryPath | null;
@@ -76,20 +83,16 @@ export class RegistryMemory {
   async find(key: string, later: (work: Promise<void>) => void): Promise<Found | null> {
     const entry = this.#entries.get(key);
     if (entry === undefined) return null;
-    const ageMs = this.#ageOf(entry);
-    if (ageMs !== null && ageMs < entry.maxAgeMs) {
-      if (entry.path !== null && ageMs >= entry.maxAgeMs / 2 && !this.#isAsking()) {
-        later(this.#hearNews());
-      }
-      return { answer: answerOf(entry), ageMs };
+    const found = this.#use(key, entry);
+    if (found !== null) {
+      const isHalfOld = found.ageMs >= found.answer.maxAgeMs / 2;
+      if (entry.path !== null && isHalfOld && !this.#isAsking()) later(this.#hearNews());
+      return found;
     }
-    if (entry.path === null && this.#known !== null) return null;
+    const isLost = this.#entries.get(key) !== entry;
+    if (isLost || (entry.path === null && this.#known !== null)) return null;
     await this.#hearNews();
-    const renewedMs = this.#ageOf(entry);
-    const isStillThere = this.#entries.get(key) === entry;
-    return isStillThere && renewedMs !== null && renewedMs < entry.maxAgeMs
-      ? { answer: answerOf(entry), ageMs: renewedMs }
-      : null;
+    return this.#entries.get(key) === entry ? this.#use(key, entry) : null;
   }
 
   /** Whether there is hardly any room left that is not taken from other answers. */
@@ -113,25 +116,18 @@ export class RegistryMemory {
   }
 
   /** Keeps what was read since `reading`; with a `path` to be renewed as long as nothing touches it. */
-  keep(key: string, reading: Reading, path: RegistryPath | null, answer: Answer): void {
-    this.keepForLater(key, reading, path, answer.body.length, answer.maxAgeMs, answer);
-  }
-
-  /** The same for one of about `bytes` that `answer` makes, if ever it is asked for. */
-  keepForLater(
+  keep(
     key: string,
     reading: Reading,
     path: RegistryPath | null,
-    bytes: number,
-    maxAgeMs: number,
-    answer: Entry["answer"],
+    answer: Answer | LaterAnswer,
   ): void {
+    const bytes = "make" in answer ? answer.bytes : answer.body.length;
     if (bytes > ANSWER_BYTES_MAX) return;
     // When there was news meanwhile, nobody knows whether the answer has it.
     const isCertain = this.#known !== null && reading.sequence === this.#known.sequence;
     const entry: Entry = {
       answer,
-      maxAgeMs,
       bytes: key.length + bytes + ENTRY_BYTES,
       atMs: reading.atMs,
       writes: reading.writes,
@@ -153,15 +149,19 @@ export class RegistryMemory {
     this.#writes += 1;
   }
 
-  /** How long ago the answer was known to hold, in ms; null when it may not hold now. */
-  #ageOf(entry: Entry): number | null {
+  /** Null for one that may not hold now, or is too old. What was touched is dropped. */
+  #use(key: string, entry: Entry): Found | null {
     if (entry.path !== null && entry.newsHeard !== this.#newsHeard) {
-      if (this.#isTouched(entry.path, entry.newsHeard)) return null;
+      if (this.#isTouched(entry.path, entry.newsHeard)) {
+        this.#drop(key);
+        return null;
+      }
       entry.newsHeard = this.#newsHeard;
     }
     const renewed = entry.path === null ? null : this.#known;
     if (Math.max(entry.writes, renewed?.writes ?? 0) < this.#writes) return null;
-    return this.#now() - Math.max(entry.atMs, renewed?.atMs ?? 0);
+    const ageMs = this.#now() - Math.max(entry.atMs, renewed?.atMs ?? 0);
+    return ageMs < entry.answer.maxAgeMs ? { answer: answerOf(entry), ageMs } : null;
   }
 
   #isTouched(path: RegistryPath, since: number): boolean {
@@ -227,6 +227,8 @@ export class RegistryMemory {
 }
 
 function answerOf(entry: Entry): Answer {
-  if (typeof entry.answer === "function") entry.answer = entry.answer();
-  return entry.answer;
+  const { answer } = entry;
+  const made = "make" in answer ? answer.make() : answer;
+  entry.answer = made;
+  return made;
 }

@@ -117,6 +117,39 @@ describe("[RG60] an answer of the registry", () => {
     expect(await fixture.text()).toBe(expected);
   });
 
+  it("[RG75] that is known to be touched is read, and nothing else is asked", async () => {
+    const fixture = remembered();
+    const { state, text } = fixture;
+    const other = "http://selvedge.test/registry/v1/users/sue";
+    await renewable(fixture);
+    await text({}, other);
+    state.changes.push({ type: "bound", path: "/users/joe" });
+    state.nowMs += 1_000;
+    await text({}, other);
+    const { asked, news } = state;
+    await text();
+    expect([state.asked, state.news]).toEqual([asked + 1, news]);
+  });
+
+  it("[RG75] is not renewed when there was news while it was read, which it may lack", async () => {
+    const fixture = remembered();
+    const { state, text } = fixture;
+    await renewable(fixture);
+    const slow = Promise.withResolvers<Response>();
+    const { answer } = state;
+    state.answer = () => slow.promise;
+    const reading = text({}, `${URL_OF_JOE}/db`);
+    await vi.waitUntil(() => state.asked === 3, { interval: 1 });
+    state.answer = answer;
+    state.changes.push({ type: "bound", path: "/users/joe/db" });
+    state.nowMs += 1_000;
+    await text();
+    slow.resolve(new Response("as it was before", { headers: PUBLIC }));
+    expect(await reading).toBe("as it was before");
+    state.nowMs += 1_000;
+    expect(await text({}, `${URL_OF_JOE}/db`)).toBe("5");
+  });
+
   it("[RG75] is read anew when the registry no longer knows what has happened since", async () => {
     const fixture = remembered();
     const { state, text, registry } = fixture;
