@@ -1,8 +1,9 @@
 /** What lives on a node as long as an application does. */
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, expect, it } from "vitest";
 import type { ApplicationService } from "../../src/agent/applications.ts";
+import { eventually } from "../support/eventually.ts";
 import { TestNode } from "./test-node.ts";
 import { launchContext } from "./test-tracker.ts";
 
@@ -40,9 +41,9 @@ it("[NM17] services hear of an application's first container, of each one, and o
   const recorder = new Recorder();
   await node.start({ applicationServices: [recorder] });
   const id = await node.run(1, launchContext("echo $NM_AUX_SERVICE_RECORDER"));
-  await vi.waitFor(() => expect(recorder.told.at(-1)).toBe("container is over"));
+  await eventually(() => expect(recorder.told.at(-1)).toBe("container is over"));
   await node.run(2, launchContext("true"));
-  await vi.waitFor(() => expect(recorder.told).toHaveLength(5));
+  await eventually(() => expect(recorder.told).toHaveLength(5));
   expect(node.stdout(id)).toBe("cG9ydA==\n");
   finish();
   await untilFinished();
@@ -102,7 +103,7 @@ it("[NM18] a restarted agent names its applications, and finishes what it missed
   const id = await node.run(1, launchContext("true"));
   await node.tracker.untilState(id, "COMPLETE");
   node.tracker.acknowledge(id);
-  await vi.waitFor(() => expect(existsSync(node.workDirectory(id))).toBe(false));
+  await eventually(() => expect(existsSync(node.workDirectory(id))).toBe(false));
   await first.close();
   node.tracker.finishing.add(APPLICATION);
   const recorder = new Recorder();

@@ -14,20 +14,17 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { ApplicationContainer } from "../../src/agent/applications.ts";
 import { AuxiliaryServices } from "../../src/agent/auxiliary-services.ts";
 import type { LogLine } from "../../src/agent/log.ts";
 import { type ContainerStatus, EXIT } from "../../src/shared/container.ts";
+import { eventually } from "../support/eventually.ts";
 import { containerId } from "./test-node.ts";
 import { launchContext } from "./test-tracker.ts";
 
 const APPLICATION_ID = "application_1700000000000_0001";
 const EXAMPLE = new URL("../../examples/auxiliary-service/file-server.mjs", import.meta.url);
-
-/** On a busy machine, too. */
-const eventually = <Value>(check: () => Value) =>
-  vi.waitFor(check, { timeout: 20_000, interval: 5 });
 
 let root: string;
 let plugins: string;

@@ -18,6 +18,7 @@ import type { DockerRuntime } from "../../src/agent/docker/docker-runtime.ts";
 import { LogRotation } from "../../src/agent/log-rotation.ts";
 import { OsUsers } from "../../src/agent/os-users.ts";
 import { readBootId } from "../../src/agent/process-table.ts";
+import { eventually } from "../support/eventually.ts";
 import {
   ALLOWED,
   ENV_IMAGE,
@@ -49,7 +50,7 @@ describe.skipIf(missing !== undefined)(title, () => {
   afterEach(() => engine.removeContainers());
 
   const until = (request: LaunchRequest, text: string) =>
-    vi.waitFor(() => expect(engine.output(request)).toContain(text), 10_000);
+    eventually(() => expect(engine.output(request)).toContain(text));
 
   it("[NM40] a container runs its command in its image, and leaves output and exit code", async () => {
     const request = engine.request(
@@ -305,10 +306,10 @@ describe.skipIf(missing !== undefined)(title, () => {
     restarted.endUnknown(new Set([known.containerId]));
     const fresh = engine.request(4, "sleep 300");
     await restarted.launch(fresh);
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       const kept = [known, others, fresh].map(({ containerId }) => containerId);
       expect((await engine.names()).toSorted()).toEqual(kept);
-    }, 10_000);
+    });
   });
 
   it("[NM190] what a container writes is rotated and limited as a process's, and kept nowhere else", async () => {
@@ -338,9 +339,9 @@ describe.skipIf(missing !== undefined)(title, () => {
     const writes = () => existsSync(request.stderr) && readFileSync(request.stderr).length > 0;
     try {
       monitor.watch(watched, (overrun) => overruns.push(overrun));
-      await vi.waitFor(() => expect(writes()).toBe(true), 20_000);
+      await eventually(() => expect(writes()).toBe(true));
       const size = 2_100_000;
-      await vi.waitFor(() => expect(statSync(request.stdout).blocks * 512).toBeLessThan(100_000));
+      await eventually(() => expect(statSync(request.stdout).blocks * 512).toBeLessThan(100_000));
       const from = rotation.keptFrom(id, "stdout", size);
       const kept = readFileSync(request.stdout, "utf8").slice(from).trimEnd().split("\n");
       expect(statSync(request.stdout).size).toBe(size);
@@ -349,7 +350,7 @@ describe.skipIf(missing !== undefined)(title, () => {
       expect(overruns).toEqual([]);
       // A file that rotation leaves alone.
       writeFileSync(join(logs, "own.log"), Buffer.alloc(1_000_001));
-      await vi.waitFor(() => expect(overruns[0]?.exitStatus).toBe(-109));
+      await eventually(() => expect(overruns[0]?.exitStatus).toBe(-109));
     } finally {
       monitor.close();
     }

@@ -9,6 +9,7 @@ import { cgroupParentOf } from "../../src/agent/docker/engine-container.ts";
 import { type ExecutorsOptions, openExecutors } from "../../src/agent/executors.ts";
 import type { LogLine } from "../../src/agent/log.ts";
 import { readBootId } from "../../src/agent/process-table.ts";
+import { eventually } from "../support/eventually.ts";
 import { ALLOWED, HARDENING, missingForPodman, TestEngine } from "./docker-engine.ts";
 import { TestNode } from "./test-node.ts";
 import { launchContext } from "./test-tracker.ts";
@@ -109,7 +110,7 @@ describe.skipIf(missing !== undefined)(
         const going = await node.run(1, launchContext(command, { runtime }));
         const staying = await node.run(2, launchContext("echo up; sleep 300", { runtime }));
         for (const id of [going, staying]) await node.tracker.untilState(id, "RUNNING");
-        await vi.waitFor(() => expect(node.stdout(going)).toBe(`up as ${going}\n`), 10_000);
+        await eventually(() => expect(node.stdout(going)).toBe(`up as ${going}\n`));
         await first.close();
         await start();
         const work = node.workDirectory(going);

@@ -18,12 +18,9 @@ import {
   NodeHealthChecker,
   type NodeHealthCheckerOptions,
 } from "../../src/agent/health/node-health-checker.ts";
+import { eventually } from "../support/eventually.ts";
 import { canMountSmallDisk, mountSmallDisk, unmountSmallDisk } from "../support/small-disk.ts";
 import { runs } from "./test-node.ts";
-
-/** On a busy machine, too. */
-const eventually = <Value>(check: () => Value) =>
-  vi.waitFor(check, { timeout: 20_000, interval: 5 });
 
 const HEALTHY: Health = { healthy: true, report: "" };
 

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { eventually } from "../support/eventually.ts";
 import { TestNode } from "./test-node.ts";
 import { launchContext, signingKey } from "./test-tracker.ts";
 
@@ -115,7 +116,7 @@ it("kills what a container leaves running in the background when it ends", async
   const id = await node.run(1, launchContext("sleep 300 & echo $!"));
   await node.tracker.untilState(id, "COMPLETE");
   const left = Number(node.stdout(id));
-  await vi.waitFor(() => expect(existsSync(`/proc/${left}/cwd`)).toBe(false));
+  await eventually(() => expect(existsSync(`/proc/${left}/cwd`)).toBe(false));
 });
 
 it("forgets an acknowledged container: the work directory goes, the logs stay", async () => {
@@ -123,7 +124,7 @@ it("forgets an acknowledged container: the work directory goes, the logs stay", 
   const id = await node.run(1, launchContext("echo done"));
   await node.tracker.untilState(id, "COMPLETE");
   node.tracker.acknowledge(id);
-  await vi.waitFor(() => expect(existsSync(node.workDirectory(id))).toBe(false));
+  await eventually(() => expect(existsSync(node.workDirectory(id))).toBe(false));
   expect(node.stdout(id)).toBe("done\n");
   node.tracker.dropConnections();
   await node.tracker.until("a second registration", () => node.registrations === 2);
@@ -150,12 +151,12 @@ it("[NM191] keeps nothing of a forgotten container once its token has expired", 
   const files = () => readdirSync(state).filter((name) => name.startsWith(id));
   await node.tracker.untilState(id, "COMPLETE");
   node.tracker.acknowledge(id);
-  await vi.waitFor(() => expect(existsSync(node.workDirectory(id))).toBe(false));
+  await eventually(() => expect(existsSync(node.workDirectory(id))).toBe(false));
   await agent.close();
   expect(files().length).toBeGreaterThan(0);
   // Its record says until when a doubled order must be recognised.
   const { tokenExpiresMs } = JSON.parse(readFileSync(join(state, `${id}.json`), "utf8"));
-  await vi.waitFor(() => expect(Date.now()).toBeGreaterThan(tokenExpiresMs), 4_000);
+  await eventually(() => expect(Date.now()).toBeGreaterThan(tokenExpiresMs));
   node.tracker.desired.clear();
   await node.start();
   expect(files()).toEqual([]);

@@ -2,8 +2,9 @@ import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Cgroups, entrances, oomKills, resizeGroup } from "../../src/agent/cgroups.ts";
+import { eventually } from "../support/eventually.ts";
 import { containerId, runs, TestNode } from "./test-node.ts";
 import { launchContext } from "./test-tracker.ts";
 
@@ -64,14 +65,14 @@ describe.skipIf(!hasMemoryCgroup)("where control groups limit memory", () => {
     await node.start({ cgroups: true });
     const command = `sh -c 'setsid sh -c "echo \\$\\$; exec sleep 300" &'; sleep 60`;
     const id = await node.run(1, launchContext(command, { sigkillDelayMs: 0 }));
-    const pid = await vi.waitFor(() => {
+    const pid = await eventually(() => {
       const printed = Number(node.stdout(id));
       expect(printed).toBeGreaterThan(1);
       return printed;
     });
     node.tracker.stop(id);
     await node.tracker.untilState(id, "COMPLETE");
-    await vi.waitFor(() => expect(runs(pid)).toBe(false));
+    await eventually(() => expect(runs(pid)).toBe(false));
   });
 });
 

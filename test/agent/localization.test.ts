@@ -10,9 +10,10 @@ import {
 } from "node:fs";
 import type { ServerResponse } from "node:http";
 import { dirname, join } from "node:path";
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, expect, it } from "vitest";
 import type { LocalizationProgress } from "../../src/agent/localization/localization-progress.ts";
 import type { LocalResourceVisibility } from "../../src/shared/container.ts";
+import { eventually } from "../support/eventually.ts";
 import { createTar } from "./localization-archive-bytes.ts";
 import {
   APPLICATION,
@@ -86,7 +87,7 @@ it("[NM20] ten containers that ask at once wait for one download", async () => {
   const waiting = Array.from({ length: 10 }, (_, at) =>
     pathOf(service, { url, container: `c${at}` }),
   );
-  await vi.waitFor(() => expect(responses).toHaveLength(1));
+  await eventually(() => expect(responses).toHaveLength(1));
   responses[0]?.end("once");
   const paths = await Promise.all(waiting);
   expect(new Set(paths).size).toBe(1);
@@ -129,7 +130,7 @@ it("[NM21] what an application still waits for when it finishes is stopped", asy
   const service = await node.start();
   const { url, responses } = held("/never");
   const waiting = localizeOne(service, { url });
-  await vi.waitFor(() => expect(responses).toHaveLength(1));
+  await eventually(() => expect(responses).toHaveLength(1));
   await service.applicationFinished(APPLICATION);
   expect(messageOf(await waiting)).toContain("the application has finished");
   expect(node.files()).toEqual([]);
@@ -207,9 +208,9 @@ it("[NM24] a crash in the middle of a download leaves nothing that a restart tak
   await before.recover([]);
   const { url, responses } = held("/half");
   void localizeOne(before, { url, visibility: "PUBLIC" });
-  await vi.waitFor(() => expect(responses).toHaveLength(1));
+  await eventually(() => expect(responses).toHaveLength(1));
   responses[0]?.write("half of");
-  await vi.waitFor(() => expect(node.files()).toHaveLength(1));
+  await eventually(() => expect(node.files()).toHaveLength(1));
   const after = await node.start();
   expect(node.files()).toEqual([]);
   server.serve("/half", "all of it");
@@ -278,7 +279,7 @@ it("[NM24] a restarted agent finds its copies, who uses them, and when they were
     node.nowMs += 60_000;
     service.release(container);
   }
-  await vi.waitFor(() => {
+  await eventually(() => {
     const record = join(dirname(localized["newer"] ?? ""), ".localized");
     expect(statSync(record).mtimeMs).toBe(node.nowMs);
   });
@@ -359,9 +360,9 @@ it("[NM27] no more than the set number of downloads run at a time", async () => 
   const resources = Array.from({ length: 7 }, (_, at) => held(`/${at}`));
   const started = () => resources.filter(({ responses }) => responses.length > 0);
   const waiting = resources.map(({ url }) => localizeOne(service, { url }));
-  await vi.waitFor(() => expect(started()).toHaveLength(4));
+  await eventually(() => expect(started()).toHaveLength(4));
   started()[0]?.responses[0]?.end("x");
-  await vi.waitFor(() => expect(started()).toHaveLength(5));
+  await eventually(() => expect(started()).toHaveLength(5));
   service.release("c1");
   expect((await Promise.all(waiting)).filter(({ ok }) => ok).length).toBeLessThanOrEqual(1);
 });
@@ -371,11 +372,11 @@ it("[NM27] a download that nobody waits for any more is stopped and leaves nothi
   const { url, responses } = held("/slow");
   const first = localizeOne(service, { url, container: "c1" });
   const second = localizeOne(service, { url, container: "c2" });
-  await vi.waitFor(() => expect(responses).toHaveLength(1));
+  await eventually(() => expect(responses).toHaveLength(1));
   service.release("c1");
   expect(responses[0]?.destroyed).toBe(false);
   service.release("c2");
-  await vi.waitFor(() => expect(responses[0]?.destroyed).toBe(true));
+  await eventually(() => expect(responses[0]?.destroyed).toBe(true));
   expect(messageOf(await first)).toContain("nobody waits for it any more");
   expect((await second).ok).toBe(false);
   expect(node.files()).toEqual([]);
@@ -390,7 +391,7 @@ it("[NM27] one resource that cannot come fails the container at once, and the ne
   const request = { user: "ann", applicationId: APPLICATION, containerId: "c1", resources };
   const reply = await service.localize(request);
   expect(messageOf(reply)).toBe(`cannot localize ${missing}: the server answered 404`);
-  await vi.waitFor(() => expect(responses[0]?.destroyed ?? true).toBe(true));
+  await eventually(() => expect(responses[0]?.destroyed ?? true).toBe(true));
   server.serve("/slow", "1");
   server.serve("/missing", "2");
   expect(Object.keys(unwrap(await service.localize(request)))).toEqual(["slow", "missing"]);
@@ -414,7 +415,7 @@ it("[NM27] an agent that stops leaves nothing half-made", async () => {
   const service = await node.start();
   const { url, responses } = held("/slow");
   const waiting = localizeOne(service, { url });
-  await vi.waitFor(() => expect(responses).toHaveLength(1));
+  await eventually(() => expect(responses).toHaveLength(1));
   await service.close();
   expect(messageOf(await waiting)).toContain("the agent stops");
   expect(messageOf(await localizeOne(service, { url }))).toBe("the agent stops");
@@ -428,11 +429,11 @@ it("[NM32] a person sees how far each resource is", async () => {
   const resources = { model: { url, type: "FILE", visibility: "PUBLIC" } } as const;
   const request = { user: "ann", applicationId: APPLICATION, containerId: "c1", resources };
   const localized = service.localize(request, (progress) => told.push(progress));
-  await vi.waitFor(() => expect(responses).toHaveLength(1));
+  await eventually(() => expect(responses).toHaveLength(1));
   responses[0]?.writeHead(200, { "content-length": 10 });
   responses[0]?.write("12345");
   const shown = { link: "model", url };
-  await vi.waitFor(() =>
+  await eventually(() =>
     expect(service.progress("c1")?.resources).toEqual([
       { ...shown, state: "DOWNLOADING", bytesDone: 5, bytesTotal: 10 },
     ]),

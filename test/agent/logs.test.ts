@@ -1,7 +1,8 @@
 import { mkdirSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, expect, it } from "vitest";
 import type { LogChunk } from "../../src/shared/protocol/resource-tracker.ts";
+import { eventually } from "../support/eventually.ts";
 import { containerId, TestNode } from "./test-node.ts";
 import { launchContext } from "./test-tracker.ts";
 
@@ -67,7 +68,7 @@ it("waits for more while the container runs, and no longer when it ends", async 
   const command =
     "echo one; while [ ! -e go ]; do sleep 0.02; done; echo two; while [ ! -e end ]; do sleep 0.02; done";
   const id = await node.run(1, launchContext(command));
-  await vi.waitFor(() => expect(node.stdout(id)).toBe("one\n"));
+  await eventually(() => expect(node.stdout(id)).toBe("one\n"));
   const more = read(id, { offset: 4, waitMs: 5_000 });
   writeFileSync(join(node.workDirectory(id), "go"), "");
   expect(await more).toMatchObject({ data: "two\n", nextOffset: 8, end: false });

@@ -7,11 +7,9 @@ import type { Overrun } from "../../src/agent/container-limits.ts";
 import { ContainersMonitor, type MonitorOptions } from "../../src/agent/containers-monitor.ts";
 import { measureDirectory } from "../../src/agent/directory-size.ts";
 import { readBootId, readStat } from "../../src/agent/process-table.ts";
+import { eventually } from "../support/eventually.ts";
 import { containerId, runs } from "./test-node.ts";
 
-/** On a busy machine, too. */
-const eventually = <Value>(check: () => Value) =>
-  vi.waitFor(check, { timeout: 20_000, interval: 5 });
 const BOOT_ID = readBootId();
 
 let root: string;

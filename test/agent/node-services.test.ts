@@ -1,8 +1,9 @@
 /** What a whole agent makes of its health, its auxiliary services and the questions to it. */
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, expect, it } from "vitest";
 import type { NodeAnswer } from "../../src/shared/protocol/node-query.ts";
+import { eventually } from "../support/eventually.ts";
 import { containerId, TestNode } from "./test-node.ts";
 import { launchContext } from "./test-tracker.ts";
 
@@ -75,7 +76,7 @@ it("[NM84] a container that finds no good disk ends with -101, and the node is u
 it("[NM91] a node tells of its containers and their logs through its connection", async () => {
   await node.start();
   const id = await node.run(1, RUNNING, { memoryMb: 64 });
-  await vi.waitFor(() => expect(node.stdout(id)).toBe("hello\n"), { timeout: 20_000 });
+  await eventually(() => expect(node.stdout(id)).toBe("hello\n"));
   const get = async (path: string) => bodyOf(await node.tracker.query({ type: "get", path }));
   expect(await get(`/ws/v1/node/containers/${id}`)).toMatchObject({
     json: {

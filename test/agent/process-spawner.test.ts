@@ -1,10 +1,11 @@
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, expect, it } from "vitest";
 import { ContainerLauncher } from "../../src/agent/container-launcher.ts";
 import type { LaunchRequest } from "../../src/agent/container-runtime.ts";
 import { readBootId, readStat } from "../../src/agent/process-table.ts";
+import { eventually } from "../support/eventually.ts";
 import { containerId, runs } from "./test-node.ts";
 import { launchContext } from "./test-tracker.ts";
 
@@ -54,7 +55,7 @@ it("[NM150] containers are neither ended nor lost when the shell that starts the
   const first = await launcher.launch(waiting);
   const shell = spawningShell(first.identity.pid);
   process.kill(shell, "SIGKILL");
-  await vi.waitFor(() => expect(runs(shell)).toBe(false));
+  await eventually(() => expect(runs(shell)).toBe(false));
   const second = await launcher.launch(request(2, "exit 4"));
   expect(await second.exited).toBe(4);
   expect(runs(first.identity.pid)).toBe(true);
@@ -80,7 +81,7 @@ it("[NM150] an exit code is on the disk also when no agent is there to hear it",
   const { identity } = await launcher.launch(alone);
   launcher.close();
   writeFileSync(join(alone.workDirectory, "go"), "");
-  await vi.waitFor(() => expect(runs(identity.pid)).toBe(false));
+  await eventually(() => expect(runs(identity.pid)).toBe(false));
   expect(launcher.exitCodeOf(alone)).toBe(5);
 });
 

@@ -1,10 +1,11 @@
 /** What is asked of a node through its connection. */
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, expect, it } from "vitest";
 import { fail, ok } from "../../src/shared/errors.ts";
 import {
   SIGNAL_LIFETIME_MS,
   type SignalContainerCommand,
 } from "../../src/shared/protocol/node-query.ts";
+import { eventually } from "../support/eventually.ts";
 import { containerId, TestNode } from "./test-node.ts";
 import { launchContext } from "./test-tracker.ts";
 
@@ -30,15 +31,15 @@ it.each([
     1,
     launchContext(`trap 'echo got ${signal}' ${signal}; echo up; ${loop}`),
   );
-  await vi.waitFor(() => expect(node.stdout(id)).toBe("up\n"));
+  await eventually(() => expect(node.stdout(id)).toBe("up\n"));
   expect(await node.tracker.query(signalOf(id, command))).toMatchObject({ body: "null" });
-  await vi.waitFor(() => expect(node.stdout(id)).toBe(`up\ngot ${signal}\n`));
+  await eventually(() => expect(node.stdout(id)).toBe(`up\ngot ${signal}\n`));
 });
 
 it("[NM11] FORCEFUL_SHUTDOWN kills the container, which ends as a killed process does", async () => {
   await node.start();
   const id = await node.run(1, launchContext("trap '' TERM; echo up; exec sleep 60"));
-  await vi.waitFor(() => expect(node.stdout(id)).toBe("up\n"));
+  await eventually(() => expect(node.stdout(id)).toBe("up\n"));
   await node.tracker.query(signalOf(id, "FORCEFUL_SHUTDOWN"));
   const status = await node.tracker.untilState(id, "COMPLETE");
   expect(status.exitStatus).toBe(137);
@@ -61,7 +62,7 @@ const TELLTALE =
 it("[NM160] a signal that comes too late is refused, and reaches no process", async () => {
   await node.start();
   const id = await node.run(1, launchContext(TELLTALE));
-  await vi.waitFor(() => expect(node.stdout(id)).toBe("up\n"));
+  await eventually(() => expect(node.stdout(id)).toBe("up\n"));
   const late = { ...signalOf(id, "OUTPUT_THREAD_DUMP"), expiresMs: Date.now() - 1 };
   expect((await node.tracker.query(late)).error).toMatchObject({
     code: "FAILED_PRECONDITION",
@@ -75,13 +76,13 @@ it("[NM160] a signal that comes too late is refused, and reaches no process", as
 it("[NM160] an order for a signal that arrives twice signals once", async () => {
   await node.start();
   const id = await node.run(1, launchContext(TELLTALE));
-  await vi.waitFor(() => expect(node.stdout(id)).toBe("up\n"));
+  await eventually(() => expect(node.stdout(id)).toBe("up\n"));
   const query = signalOf(id, "OUTPUT_THREAD_DUMP");
   const order = { type: "node-query", requestId: "twice", query } as const;
   node.tracker.send(order);
-  await vi.waitFor(() => expect(node.stdout(id)).toBe("up\nquit\n"));
+  await eventually(() => expect(node.stdout(id)).toBe("up\nquit\n"));
   node.tracker.send(order);
-  await vi.waitFor(() => expect(node.tracker.answers).toHaveLength(2));
+  await eventually(() => expect(node.tracker.answers).toHaveLength(2));
   await node.tracker.query(signalOf(id, "GRACEFUL_SHUTDOWN"));
   await node.tracker.untilState(id, "COMPLETE");
   expect(node.stdout(id)).toBe("up\nquit\nterm\n");

@@ -2,8 +2,9 @@
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, expect, it } from "vitest";
 import { startNodeManager } from "../../src/agent/main.ts";
+import { eventually } from "../support/eventually.ts";
 import { runs, TestNode } from "./test-node.ts";
 import { launchContext } from "./test-tracker.ts";
 
@@ -17,7 +18,7 @@ const state = (name: string) => join(node.home, "nm-state", name);
 
 /** The pid that a container has printed. */
 async function printedPid(id: string): Promise<number> {
-  return vi.waitFor(() => {
+  return eventually(() => {
     const pid = Number(node.stdout(id));
     expect(pid).toBeGreaterThan(1);
     return pid;
@@ -48,7 +49,7 @@ it("[NM13] after a reboot, what ran is reported as lost with it, and cleaned awa
     expect(status).toMatchObject({ state: "COMPLETE", exitStatus: -100 });
     expect(status?.diagnostics).toContain("the machine was restarted (reboot)");
     node.tracker.acknowledge(each);
-    await vi.waitFor(() => expect(existsSync(node.workDirectory(each))).toBe(false));
+    await eventually(() => expect(existsSync(node.workDirectory(each))).toBe(false));
   }
   expect(runs(stranger.pid ?? 0)).toBe(true);
   stranger.kill();
@@ -60,7 +61,7 @@ it("[NM13] after a reboot, an exit that came before it keeps its exit code", asy
   await node.tracker.untilState(id, "RUNNING");
   await first.close();
   writeFileSync(join(node.workDirectory(id), "go"), "");
-  await vi.waitFor(() => expect(existsSync(state(`${id}.exitcode`))).toBe(true));
+  await eventually(() => expect(existsSync(state(`${id}.exitcode`))).toBe(true));
   await node.start({ bootId: "tuesday" });
   expect(node.tracker.statuses.get(id)).toMatchObject({ state: "COMPLETE", exitStatus: 3 });
 });
@@ -105,7 +106,7 @@ it("[NM15] a container whose record is unreadable is ended, and half-written fil
   node.tracker.desired.clear();
   await node.start();
   expect(node.tracker.statuses.has(id)).toBe(false);
-  await vi.waitFor(() => expect(runs(pid)).toBe(false));
+  await eventually(() => expect(runs(pid)).toBe(false));
   const left = readdirSync(state("")).filter((name) => /\.(?:tmp|pid|exitcode)$/.test(name));
   expect(left).toEqual([]);
 });
@@ -121,7 +122,7 @@ it("[NM15] keeps launch contexts no longer than the container may need them, for
   expect(spawnSync("stat", ["-c", "%a", state(`${id}.launch-1`)]).stdout.toString()).toBe("600\n");
   node.tracker.stop(id);
   await node.tracker.untilState(id, "COMPLETE");
-  await vi.waitFor(() => expect(existsSync(state(`${id}.launch-1`))).toBe(false));
+  await eventually(() => expect(existsSync(state(`${id}.launch-1`))).toBe(false));
 });
 
 it("[NM15] an exit is reported though its record cannot be written", async () => {

@@ -2,8 +2,9 @@
 import { spawn } from "node:child_process";
 import { existsSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, expect, it } from "vitest";
 import { isAlive, type ProcessIdentity, readStat } from "../../src/agent/process-table.ts";
+import { eventually } from "../support/eventually.ts";
 import { runs, TestNode } from "./test-node.ts";
 import { launchContext } from "./test-tracker.ts";
 
@@ -26,13 +27,13 @@ afterEach(async () => {
 
 /** The daemon that the container has printed as its `number`th, once nothing leads to it. */
 async function daemonOf(id: string, number = 1): Promise<number> {
-  const pid = await vi.waitFor(() => {
+  const pid = await eventually(() => {
     const printed = Number(node.stdout(id).split("\n")[number - 1]);
     expect(printed).toBeGreaterThan(1);
     return printed;
-  }, 10_000);
+  });
   remember(pid);
-  await vi.waitFor(() => {
+  await eventually(() => {
     const parent = readStat(readStat(pid)?.parentPid ?? 0);
     expect(parent?.name).not.toBe("sh");
   });
@@ -69,7 +70,7 @@ it("[NM130] it is known also when it has wiped its environment after the monitor
   // It waits, where it still belongs to the session, until a round has seen it there.
   const wiped = `${WAIT}; exec env -i setsid sh -c "echo \\$\\$; exec sleep 300"`;
   const id = await node.run(1, launchContext(`sh -c '${wiped}' & while :; do sleep 0.02; done`));
-  await vi.waitFor(async () => {
+  await eventually(async () => {
     const { body = "" } = await node.tracker.query({ type: "usage", containerId: id });
     expect(JSON.parse(body).containers[0]?.processes).toBeGreaterThan(2);
   });
@@ -106,7 +107,7 @@ it("[NM131] what a container left that ended without an agent goes when there is
   await first.close();
   release(id);
   const exitCode = join(node.home, "nm-state", `${id}.exitcode`);
-  await vi.waitFor(() => expect(existsSync(exitCode)).toBe(true));
+  await eventually(() => expect(existsSync(exitCode)).toBe(true));
   expect(runs(daemon)).toBe(true);
   await node.start();
   expect(node.tracker.statuses.get(id)).toMatchObject({ state: "COMPLETE", exitStatus: 4 });
@@ -125,6 +126,6 @@ it("[NM131] containers whose records are gone are ended at the start, and nobody
   remember(stranger.pid ?? 0);
   node.tracker.desired.clear();
   await node.start();
-  await vi.waitFor(() => expect(runs(daemon)).toBe(false));
+  await eventually(() => expect(runs(daemon)).toBe(false));
   expect(runs(stranger.pid ?? 0)).toBe(true);
 });

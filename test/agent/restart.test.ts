@@ -2,8 +2,9 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, expect, it } from "vitest";
 import { startNodeManager } from "../../src/agent/main.ts";
+import { eventually } from "../support/eventually.ts";
 import { NodeAudit } from "../support/node-audit.ts";
 import { runs, TestNode } from "./test-node.ts";
 import { launchContext } from "./test-tracker.ts";
@@ -19,7 +20,7 @@ beforeEach(async () => {
 afterEach(async () => {
   agent?.kill("SIGKILL");
   await node.close();
-  await vi.waitFor(() => expect(audit.machineFindings()).toEqual([]));
+  await eventually(() => expect(audit.machineFindings()).toEqual([]));
 });
 
 /** Starts an agent in a process of its own and waits until it has registered. */
@@ -43,7 +44,7 @@ async function kill(victim: ChildProcess, signal: "SIGKILL" | "SIGTERM"): Promis
 /** The pid of the supervising shell, as soon as it has claimed its file. */
 async function leaderOf(id: string): Promise<number> {
   const path = join(node.home, "nm-state", `${id}.pid`);
-  return vi.waitFor(() => {
+  return eventually(() => {
     const pid = Number.parseInt(readFileSync(path, "utf8"), 10);
     expect(pid).toBeGreaterThan(1);
     return pid;
@@ -64,7 +65,7 @@ it("finds its containers after kill -9: the running one goes on, the ended ones'
   await kill(first, "SIGKILL");
 
   writeFileSync(join(node.workDirectory(ending), "go"), "");
-  await vi.waitFor(() => expect(existsSync(exitCodeFile(ending))).toBe(true));
+  await eventually(() => expect(existsSync(exitCodeFile(ending))).toBe(true));
   const pid = Number(node.stdout(going));
   expect(runs(pid)).toBe(true);
 
@@ -88,7 +89,7 @@ it("stops a container that another life of the agent has started", async () => {
   const first = await startAgentProcess();
   const command = "trap '' TERM; echo $$; while :; do sleep 0.05; done";
   const id = await node.run(1, launchContext(command, { sigkillDelayMs: 50 }));
-  const pid = await vi.waitFor(() => {
+  const pid = await eventually(() => {
     const printed = Number(node.stdout(id));
     expect(printed).toBeGreaterThan(1);
     return printed;
@@ -104,7 +105,7 @@ it("stops a container that another life of the agent has started", async () => {
 it("leaves containers running when it is asked to stop (SIGTERM)", async () => {
   const first = await startAgentProcess();
   const id = await node.run(1, launchContext("echo $$; sleep 60"));
-  await vi.waitFor(() => expect(node.stdout(id)).not.toBe(""));
+  await eventually(() => expect(node.stdout(id)).not.toBe(""));
   await kill(first, "SIGTERM");
   expect(first.exitCode).toBe(0);
   expect(runs(Number(node.stdout(id)))).toBe(true);
@@ -118,7 +119,7 @@ it("keeps an unacknowledged end over restarts, and forgets an acknowledged one",
   await node.tracker.untilState(acknowledged, "COMPLETE");
   node.tracker.acknowledge(acknowledged);
   const gone = node.workDirectory(acknowledged);
-  await vi.waitFor(() => expect(existsSync(gone)).toBe(false));
+  await eventually(() => expect(existsSync(gone)).toBe(false));
   await first.close();
   await node.start();
   expect(node.tracker.statuses.get(kept)).toMatchObject({ state: "COMPLETE", exitStatus: 4 });
@@ -131,7 +132,7 @@ it("reports 154 for a container of which neither process nor exit code is left",
   const leader = await leaderOf(id);
   await first.close();
   process.kill(-leader, "SIGKILL");
-  await vi.waitFor(() => expect(runs(leader)).toBe(false));
+  await eventually(() => expect(runs(leader)).toBe(false));
   await node.start();
   expect(node.tracker.statuses.get(id)).toMatchObject({ state: "COMPLETE", exitStatus: 154 });
 });
@@ -142,18 +143,18 @@ it("kills what a container left behind that ended while the agent was away", asy
     1,
     launchContext("sleep 300 & echo $!; while [ ! -e go ]; do sleep 0.05; done"),
   );
-  const left = await vi.waitFor(() => {
+  const left = await eventually(() => {
     const printed = Number(node.stdout(id));
     expect(printed).toBeGreaterThan(1);
     return printed;
   });
   await first.close();
   writeFileSync(join(node.workDirectory(id), "go"), "");
-  await vi.waitFor(() => expect(existsSync(exitCodeFile(id))).toBe(true));
+  await eventually(() => expect(existsSync(exitCodeFile(id))).toBe(true));
   expect(runs(left)).toBe(true);
   await node.start();
   expect(node.tracker.statuses.get(id)).toMatchObject({ state: "COMPLETE", exitStatus: 0 });
-  await vi.waitFor(() => expect(runs(left)).toBe(false));
+  await eventually(() => expect(runs(left)).toBe(false));
 });
 
 it("never mistakes a recycled pid, or a pid from before a reboot, for its container", async () => {

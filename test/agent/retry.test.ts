@@ -3,9 +3,10 @@ import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import * as fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { decideRetry } from "../../src/agent/container-retry.ts";
 import type { ContainerRetry } from "../../src/shared/container.ts";
+import { eventually } from "../support/eventually.ts";
 import { TestNode } from "./test-node.ts";
 import { launchContext } from "./test-tracker.ts";
 
@@ -123,7 +124,7 @@ it("[NM7] a restarted agent starts again what an earlier one would have", async 
     return latest?.subState === "RUNNING" && latest;
   });
   expect(status.relaunches).toBe(1);
-  await vi.waitFor(() => {
+  await eventually(() => {
     expect(readFileSync(join(node.workDirectory(id), "runs"), "utf8")).toBe("run\nrun\n");
   });
 });

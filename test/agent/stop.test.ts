@@ -1,4 +1,5 @@
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { eventually } from "../support/eventually.ts";
 import { NodeAudit } from "../support/node-audit.ts";
 import { runs, TestNode } from "./test-node.ts";
 import { launchContext } from "./test-tracker.ts";
@@ -13,12 +14,12 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await node.close();
-  await vi.waitFor(() => expect(audit.machineFindings()).toEqual([]));
+  await eventually(() => expect(audit.machineFindings()).toEqual([]));
 });
 
 /** Waits until the container has written as many lines as it has processes to tell of. */
 async function pids(id: string, count: number): Promise<number[]> {
-  return vi.waitFor(() => {
+  return eventually(() => {
     const lines = node.stdout(id).trim().split("\n").map(Number);
     expect(lines).toHaveLength(count);
     return lines;
@@ -28,7 +29,7 @@ async function pids(id: string, count: number): Promise<number[]> {
 it("lets a container end by itself on SIGTERM, and reports the order's status", async () => {
   const command = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.02; done";
   const id = await node.run(1, launchContext(command, { sigkillDelayMs: 5_000 }));
-  await vi.waitFor(() => expect(node.stdout(id)).toBe("up\n"));
+  await eventually(() => expect(node.stdout(id)).toBe("up\n"));
   node.tracker.stop(id);
   const status = await node.tracker.untilState(id, "COMPLETE");
   expect(status).toMatchObject({ exitStatus: -105, diagnostics: "stopped by the master" });
@@ -45,7 +46,7 @@ it("kills a stubborn process tree after the delay, children in sessions of their
   expect(tree.every(runs)).toBe(true);
   node.tracker.stop(id);
   await node.tracker.untilState(id, "COMPLETE");
-  await vi.waitFor(() => expect(tree.filter(runs)).toEqual([]));
+  await eventually(() => expect(tree.filter(runs)).toEqual([]));
 });
 
 it("leaves the container its own exit code when it ended before the order came", async () => {

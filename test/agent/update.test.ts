@@ -2,9 +2,10 @@
 
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, expect, it } from "vitest";
 import type { ContainerLaunchContext } from "../../src/shared/container.ts";
 import { SIGNAL_LIFETIME_MS } from "../../src/shared/protocol/node-query.ts";
+import { eventually } from "../support/eventually.ts";
 import { TestNode } from "./test-node.ts";
 import { launchContext } from "./test-tracker.ts";
 
@@ -24,7 +25,7 @@ async function running(): Promise<string> {
   const files = { "old.conf": { content: "old" } };
   const id = await node.run(1, version(1, { files, ports: ["http"] }));
   await node.tracker.untilState(id, "RUNNING");
-  await vi.waitFor(() => expect(node.stdout(id)).toBe("v1\n"));
+  await eventually(() => expect(node.stdout(id)).toBe("v1\n"));
   return id;
 }
 
@@ -37,7 +38,7 @@ it("[NM8] an upgrade in place keeps the container, its directory and its ports",
   expect(status).toMatchObject({ state: "RUNNING", launchVersion: 2, ready: true });
   expect(status.ports?.["http"]).toBe(before?.ports?.["http"]);
   expect(status.ports?.["admin"]).toBeGreaterThan(0);
-  await vi.waitFor(() => expect(node.stdout(id)).toBe("v1\nv2\n"));
+  await eventually(() => expect(node.stdout(id)).toBe("v1\nv2\n"));
   expect(readFileSync(join(node.workDirectory(id), "new.conf"), "utf8")).toBe("new");
   expect(existsSync(join(node.workDirectory(id), "old.conf"))).toBe(false);
 });
@@ -47,11 +48,11 @@ it("[RG19] what takes the place of a process in place has the container's regist
   const show = 'echo "$SELVEDGE_REGISTRY_PATH $SELVEDGE_REGISTRY_TOKEN"; exec sleep 60';
   const id = await node.run(1, launchContext(show, { registry }));
   const line = `${registry.path} ${registry.token}\n`;
-  await vi.waitFor(() => expect(node.stdout(id)).toBe(line));
+  await eventually(() => expect(node.stdout(id)).toBe(line));
   await node.tracker.update(id, 1, { launch: launchContext(show, { version: 2 }) });
-  await vi.waitFor(() => expect(node.stdout(id)).toBe(line + line));
+  await eventually(() => expect(node.stdout(id)).toBe(line + line));
   await node.tracker.update(id, 2, { launch: launchContext(show, { version: 3 }) });
-  await vi.waitFor(() => expect(node.stdout(id)).toBe(line + line + line));
+  await eventually(() => expect(node.stdout(id)).toBe(line + line + line));
 });
 
 it("[NM8] an upgrade is carried out once, however often it is said", async () => {
@@ -83,7 +84,7 @@ it("[NM9] an upgrade that fails before it is committed is rolled back", async ()
   const id = await running();
   const launch = launchContext("echo broken; exit 3", { version: 2 });
   await node.tracker.update(id, 1, { launch, reInitialization: "PENDING" });
-  await vi.waitFor(() => expect(node.stdout(id)).toBe("v1\nbroken\nv1\n"));
+  await eventually(() => expect(node.stdout(id)).toBe("v1\nbroken\nv1\n"));
   const status = await node.tracker.until("it runs again", () => {
     const latest = node.tracker.statuses.get(id);
     return latest?.subState === "RUNNING" && latest.diagnostics !== "" && latest;
@@ -96,11 +97,11 @@ it("[NM9] an upgrade that fails before it is committed is rolled back", async ()
 it("[NM9] an upgrade is rolled back when that is asked for, and not any more once committed", async () => {
   const id = await running();
   await node.tracker.update(id, 1, { launch: version(2), reInitialization: "PENDING" });
-  await vi.waitFor(() => expect(node.stdout(id)).toBe("v1\nv2\n"));
+  await eventually(() => expect(node.stdout(id)).toBe("v1\nv2\n"));
   await node.tracker.update(id, 2, { reInitialization: "ROLLED_BACK" });
-  await vi.waitFor(() => expect(node.stdout(id)).toBe("v1\nv2\nv1\n"));
+  await eventually(() => expect(node.stdout(id)).toBe("v1\nv2\nv1\n"));
   await node.tracker.update(id, 3, { launch: version(3), reInitialization: "PENDING" });
-  await vi.waitFor(() => expect(node.stdout(id)).toBe("v1\nv2\nv1\nv3\n"));
+  await eventually(() => expect(node.stdout(id)).toBe("v1\nv2\nv1\nv3\n"));
   await node.tracker.update(id, 4, { reInitialization: "COMMITTED" });
   const status = await node.tracker.update(id, 5, { reInitialization: "ROLLED_BACK" });
   expect(status).toMatchObject({ state: "RUNNING", launchVersion: 3 });
@@ -120,7 +121,7 @@ it("[NM9] a committed upgrade that fails is the container's end", async () => {
 it("[NM8] a container can be stopped while it is upgraded", async () => {
   const stubborn = "trap '' TERM; echo v1; while :; do sleep 0.05; done";
   const id = await node.run(1, launchContext(stubborn, { sigkillDelayMs: 60_000 }));
-  await vi.waitFor(() => expect(node.stdout(id)).toBe("v1\n"));
+  await eventually(() => expect(node.stdout(id)).toBe("v1\n"));
   node.tracker.put({ containerId: id, state: "RUN", revision: 1, launch: version(2) });
   await node.tracker.until("the upgrade", () => {
     return node.tracker.statuses.get(id)?.revision === 1;

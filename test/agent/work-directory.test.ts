@@ -9,6 +9,7 @@ import {
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import type { LocalResource } from "../../src/shared/container.ts";
+import { eventually } from "../support/eventually.ts";
 import { TestNode } from "./test-node.ts";
 import { launchContext } from "./test-tracker.ts";
 
@@ -73,7 +74,7 @@ it("[NM2] a container's resources are linked into its work directory", async () 
   await node.start({ localization: { allowances: { directories: [allowed] } } });
   const localResources = { "data/words": resource };
   const id = await node.run(1, launchContext("cat data/words; sleep 60", { localResources }));
-  await vi.waitFor(() => expect(node.stdout(id)).toBe("hello\n"));
+  await eventually(() => expect(node.stdout(id)).toBe("hello\n"));
   const target = realpathSync(join(node.workDirectory(id), "data/words"));
   expect(target).toContain("/appcache/application_1700000000000_0001/filecache/");
 });

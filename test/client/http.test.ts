@@ -2,12 +2,13 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { clusterClient } from "../../src/client/cluster.ts";
 import { clusterUrl, createHttp, type HttpOptions, TextBody } from "../../src/client/http.ts";
 import { ProblemError } from "../../src/client/problem-error.ts";
 import { servicesClient } from "../../src/client/services.ts";
 import { type ClusterPlayer, problem, startClusterPlayer } from "../cli/cluster-player.ts";
+import { eventually } from "../support/eventually.ts";
 
 let cluster: ClusterPlayer;
 beforeEach(async () => {
@@ -67,7 +68,7 @@ it("[NM192] an answer is waited for as long as its caller says", async () => {
   const hasty = createHttp({ url, timeoutMs: 50 }).request("POST", "/x");
   expect((await problemOf(hasty)).message).toBe(`${url} did not answer within 0.05 s`);
   const patient = createHttp({ url, timeoutMs: 290_000 }).request("POST", "/x");
-  await vi.waitFor(() => expect(answers).toHaveLength(2));
+  await eventually(() => expect(answers).toHaveLength(2));
   answers[1]?.();
   expect(await patient).toEqual({ late: true });
 });

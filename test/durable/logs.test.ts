@@ -1,5 +1,6 @@
 /** Aggregated logs over real R2, through the Worker: what nodes may write, and what users read. */
-import { beforeEach, describe, expect, it, vi } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
+import { eventually } from "../support/eventually.ts";
 import { type EdgeCluster, openCluster } from "./support/edge-cluster.ts";
 import { isStable } from "./support/thread.ts";
 
@@ -171,7 +172,7 @@ describe("a user", () => {
 
   it("[NM185] who wants what is new is spared what was stored before", async () => {
     await put(0, "before\n");
-    const since = await vi.waitFor(async () => {
+    const since = await eventually(async () => {
       const [container] = (
         await cluster.call<{ containers: { announcedMs: number }[] }>(
           `/ws/v1/logs/${applicationId}`,
@@ -181,7 +182,7 @@ describe("a user", () => {
       expect(nowMs).toBeGreaterThan((container?.announcedMs ?? nowMs) + 20);
       return nowMs;
     });
-    await vi.waitFor(() => expect(Date.now()).toBeGreaterThan(since + 20));
+    await eventually(() => expect(Date.now()).toBeGreaterThan(since + 20));
     await put(7, "after\n");
     const path = `/ws/v1/logs/${containerId}/files/stdout?since=`;
     expect(await cluster.call(`${path}${since}`)).toMatchObject({

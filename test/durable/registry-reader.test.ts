@@ -2,7 +2,7 @@
 import { env, evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { exports } from "cloudflare:workers";
 import fc from "fast-check";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { find } from "../../src/core/registry/find.ts";
 import type { Registry } from "../../src/durable/registry.ts";
 import { watchUrl } from "../../src/durable/registry-watch.ts";
@@ -22,6 +22,7 @@ import type {
 } from "../../src/shared/protocol/registry-reader.ts";
 import type { ServiceRecord } from "../../src/shared/registry.ts";
 import { viewOf } from "../../src/shared/registry-view.ts";
+import { eventually } from "../support/eventually.ts";
 import { mapRegistry } from "../support/map-registry.ts";
 import { expectOk, outcomeOf, recordNamed } from "../support/registry-contract.ts";
 import { operationList, perform } from "../support/registry-model.ts";
@@ -296,7 +297,7 @@ async function watch(registry: DurableObjectStub<Registry>, path: string, after:
   });
   response.webSocket?.accept();
   const hears = (messages: number) =>
-    vi.waitFor(() => expect(heard.length).toBeGreaterThanOrEqual(messages), { timeout: 10_000 });
+    eventually(() => expect(heard.length).toBeGreaterThanOrEqual(messages));
   return { heard, hears, close: () => response.webSocket?.close() };
 }
 
@@ -338,7 +339,7 @@ describe("[RG26] a watch", () => {
     expect(late.heard).toMatchObject([{ sequence: 1 }, { changes: [{ path: "/users/joe" }] }]);
     early.close();
     late.close();
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       const open = await runInDurableObject(registry, (_, state) => state.getWebSockets().length);
       expect(open).toBe(0);
     });

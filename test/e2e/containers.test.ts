@@ -61,12 +61,14 @@ it("[NM162] a signalled container dumps, and then ends gracefully and is replace
 
 it("[NM168] a container is restarted in place, in the same directory and with the same ports", async () => {
   const launch_command =
-    `echo "run on \${PORT.http} after $(ls | grep -c left)"; touch left; ` + "exec sleep 1000";
+    "runs=$(ls | grep -c left); touch left; " +
+    `echo "run on \${PORT.http} after $runs"; exec sleep 1000`;
   await cluster.launch(sleepers("restarted", { launch_command }));
   const containerId = idOf(await cluster.services.get("restarted"));
-  const first = await waitFor(() => readLog("restarted", containerId), { what: "the first line" });
-  const port = /run on (\d+) after 0/.exec(first)?.[1];
-  expect(port).toBeDefined();
+  const port = await waitFor(
+    async () => /run on (\d+) after 0\n/.exec(await readLog("restarted", containerId))?.[1],
+    { what: "the first line" },
+  );
 
   const restarting = await cluster.cluster.restart(containerId);
   expect(restarting).toMatchObject({ containerId, instance: "sleeper-0", launchVersion: 2 });
@@ -77,11 +79,19 @@ it("[NM168] a container is restarted in place, in the same directory and with th
     },
     { what: "the restart" },
   );
-  expect(await readLog("restarted", containerId)).toBe(
-    `run on ${port} after 0\nrun on ${port} after 1\n`,
+  const lines = await waitFor(
+    async () => /^(.*\n){2}/.exec(await readLog("restarted", containerId))?.[0],
+    { what: "the second line" },
   );
-  const service = await cluster.services.get("restarted");
-  expect(containersOf(service)).toMatchObject([{ id: containerId, state: "READY" }]);
+  expect(lines).toBe(`run on ${port} after 0\nrun on ${port} after 1\n`);
+  const [ready] = await waitFor(
+    async () => {
+      const containers = containersOf(await cluster.services.get("restarted"));
+      return containers.every(({ state }) => state === "READY") && containers;
+    },
+    { what: "the container to be ready again" },
+  );
+  expect(ready?.id).toBe(containerId);
 });
 
 it("[NM166] a service lets its readers see its logs on the node, and its operators signal it", async () => {
@@ -109,7 +119,10 @@ it("[NM166] a service lets its readers see its logs on the node, and its operato
   const containerId = container.id;
 
   const part = { containerId, file: "stdout", offset: 0, length: 100, waitMs: 0 };
-  expect((await reader.services.log("shared", part)).data).toBe("for readers\n");
+  const readLine = async () => (await reader.services.log("shared", part)).data;
+  expect(await waitFor(async () => (await readLine()) || false, { what: "the line" })).toBe(
+    "for readers\n",
+  );
   await expect(stranger.services.log("shared", part)).rejects.toThrow("may not act for user joe");
   const onNode = async (token: string) => {
     const path = `/nodes/${container.node_id}/ws/v1/node/containers/${containerId}/logs/stdout`;

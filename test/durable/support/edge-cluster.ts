@@ -5,18 +5,17 @@
  */
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { exports, env as testEnv } from "cloudflare:workers";
-import { vi } from "vitest";
 import type { Env } from "../../../src/durable/env.ts";
 import { serviceMasterName, trackerName } from "../../../src/durable/names.ts";
 import type { ServiceEvent } from "../../../src/shared/protocol/service.ts";
 import type { ServiceView } from "../../../src/shared/service.ts";
+import { eventually } from "../../support/eventually.ts";
 import { component, yarnfile } from "../../support/yarnfile.ts";
 import { TestAgent, type TestAgentOptions } from "./test-agent.ts";
 
 const ORIGIN = "https://selvedge.test";
 /** Set for the deployment by vitest.config.ts. */
 const CLAIM_CODE = "test-claim-code";
-const WAIT = { timeout: 15_000, interval: 5 };
 
 export const env = testEnv as unknown as Env;
 const worker = (exports as unknown as { default: { fetch: typeof fetch } }).default;
@@ -205,13 +204,13 @@ export class EdgeCluster {
     what: string | (() => string),
     condition: () => Value | Promise<Value>,
   ): Promise<Exclude<Value, false | undefined>> {
-    return vi.waitFor(async () => {
+    return eventually(async () => {
       const value = await condition();
       if (value === false || value === undefined) {
         throw new Error(`waited for ${typeof what === "string" ? what : what()}`);
       }
       return value as Exclude<Value, false | undefined>;
-    }, WAIT);
+    });
   }
 
   // --- behind its back ---------------------------------------------------------------------------
