@@ -56,14 +56,19 @@ describe("the main job", () => {
   });
 
   it("serves: each container answers with its own name, and is found in the registry", async () => {
+    const containers = await instances();
+    await waitFor(
+      async () => {
+        const { body } = await registry(`${RECORDS}/components`);
+        return (body["children"] as readonly string[]).length === containers.length;
+      },
+      { what: "all containers to be in the registry" },
+    );
     const { body: service } = await registry(RECORDS);
     expect(service).toMatchObject({
       record: { type: "JSONServiceRecord", description: "Two small web servers" },
       children: ["components"],
     });
-    const { body: components } = await registry(`${RECORDS}/components`);
-    const containers = await instances();
-    expect(components["children"]).toHaveLength(containers.length);
     for (const container of containers) {
       const name = container.component_instance_name;
       const element = container.id.replace("container", "ctr").replaceAll("_", "-");

@@ -50,8 +50,13 @@ it("launches a hundred services of three containers at once, and destroys them a
   await waitFor(async () => (await cluster.cluster.metrics()).containersAllocated === 0, {
     what: "the nodes to be free",
   });
-  const registry = await fetch(`${cluster.url}/registry/v1/users/admin/yarn-service`);
-  expect((await registry.json()) as object).toMatchObject({ children: [] });
+  await waitFor(
+    async () => {
+      const registry = await fetch(`${cluster.url}/registry/v1/users/admin/yarn-service`);
+      return ((await registry.json()) as { children: string[] }).children.length === 0;
+    },
+    { what: "the registry to have none of them" },
+  );
   measured(
     `${SERVICES} services of ${CONTAINERS_EACH}: accepted after ${acceptedMs - startedMs} ms, ` +
       `STABLE after ${stableMs - startedMs} ms; gone ${goneMs - destroyedMs} ms after destroy`,

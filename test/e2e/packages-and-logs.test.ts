@@ -90,7 +90,9 @@ describe("a package", () => {
       "hello-1 | me=1",
       "hello-1 | hello from lib/run.sh, which came in a package",
     ].toSorted();
-    expect((await selvedge("logs", "packed")).trim().split("\n").toSorted()).toEqual(lines);
+    const shown = async () => (await selvedge("logs", "packed")).trim().split("\n").toSorted();
+    await waitFor(async () => (await shown()).length === lines.length, { what: "all lines" });
+    expect(await shown()).toEqual(lines);
     await selvedge("service", "stop", "packed");
     await isAllKept(id ?? "");
     for (const number of [1, 2]) await cluster.killMachine(number);

@@ -12,6 +12,7 @@ import { servicesClient } from "../../src/client/services.ts";
 import { startCluster, type TestCluster } from "../support/cluster.ts";
 import { containerIds, processOf, sleeper, sleepers } from "../support/containers.ts";
 import { processEnvironment, processesNaming } from "../support/processes.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 /** What a user would call secret, in a variable of a Yarnfile. */
 const PASSWORD = "correct-horse-battery-staple";
@@ -154,8 +155,10 @@ describe("secrets", () => {
       readiness_check: { type: "PORT", properties: { port: "${PORT.never}" } },
     });
     await cluster.launch({ name: "safe", version: "1", components: [component] });
-    const service = await cluster.serviceIs("safe", "STARTED");
-    const [id = ""] = Object.values(containerIds(service));
+    const id = await waitFor(
+      async () => Object.values(containerIds(await cluster.services.get("safe")))[0],
+      { what: "its container" },
+    );
     const environment = processEnvironment(await processOf(id));
     expect(environment).toContain(`DATABASE_PASSWORD=${PASSWORD}`);
 
