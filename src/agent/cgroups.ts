@@ -17,7 +17,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { mkdir, rmdir } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { type ContainerId, isContainerId, type NodeId } from "../shared/ids.ts";
 import type { Resource } from "../shared/resource.ts";
@@ -25,6 +25,8 @@ import { codeOf } from "./log.ts";
 import type { ContainerCgroup } from "./state-store.ts";
 
 const CPU_SHARES_MAX = 262_144;
+/** The agent's own group, beside those of its containers; its unit of systemd names it, too. */
+const AGENT_GROUP = "selvedge-agent";
 const CONTROLLERS = ["memory", "cpu", "pids"] as const;
 type Controller = (typeof CONTROLLERS)[number];
 
@@ -280,14 +282,18 @@ function openVersion1(
 }
 
 /**
- * Version 2 hands controllers down only from a group without processes of its own, so the agent
- * first steps aside into a leaf `selvedge-agent`. With other processes beside it that does not
- * help, and there are no groups.
+ * Version 2 hands controllers down only from a group without processes of its own. systemd may have
+ * started the agent in a group below its unit's (DelegateSubgroup); otherwise the agent steps aside
+ * itself. With other processes beside it that does not help, and there are no groups. Neither are
+ * there in a unit without such a group: systemd could not start the unit again beside containers.
  */
-function openVersion2(own: string, below: string): Hierarchy | undefined {
+function openVersion2(membership: string, below: string): Hierarchy | undefined {
+  const isApart = basename(membership) === AGENT_GROUP;
+  const own = isApart ? dirname(membership) : membership;
+  if (!isApart && own.endsWith(".service")) return undefined;
   if (!hasController(own, "memory")) return undefined;
   if (!handDown(own)) {
-    const leaf = join(own, "selvedge-agent");
+    const leaf = join(own, AGENT_GROUP);
     if (!makeWritable(leaf) || !write(leaf, "cgroup.procs", process.pid)) return undefined;
     if (!handDown(own)) {
       write(own, "cgroup.procs", process.pid);

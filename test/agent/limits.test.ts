@@ -79,29 +79,34 @@ describe.skipIf(!hasMemoryCgroup)("where control groups limit memory", () => {
 /** Files stand in for the kernel here: this is about what is written where. */
 describe("control groups of version 2", () => {
   let mount: string;
-  const own = () => join(mount, "system.slice", "selvedge.service");
+  const unit = () => join(mount, "system.slice", "selvedge.service");
+  const membership = (path: string) => {
+    writeFileSync(join(mount, "membership"), `0::${path}\n`);
+    return join(mount, "membership");
+  };
+  const detect = (path = "/system.slice/selvedge.service/selvedge-agent") =>
+    Cgroups.detect("n1:8041", mount, membership(path));
   beforeEach(() => {
     mount = mkdtempSync(join(tmpdir(), "selvedge-cgroup2-"));
-    const node = join(own(), "selvedge", "n1_8041");
+    const node = join(unit(), "selvedge", "n1_8041");
     mkdirSync(node, { recursive: true });
-    for (const directory of [mount, own(), join(own(), "selvedge"), node]) {
+    for (const directory of [mount, unit(), join(unit(), "selvedge"), node]) {
       writeFileSync(join(directory, "cgroup.controllers"), "cpuset cpu io memory pids\n");
     }
-    writeFileSync(join(mount, "membership"), "0::/system.slice/selvedge.service\n");
   });
   afterEach(() => rmSync(mount, { recursive: true, force: true }));
 
-  it("sets limits below the agent's own group", async () => {
-    const cgroups = Cgroups.detect("n1:8041", mount, join(mount, "membership"));
+  it("[NM230] sets limits in groups beside the agent's, which systemd has made below the unit's", async () => {
+    const cgroups = detect();
     expect(cgroups?.description).toBe("v2");
     const group = await cgroups?.create(containerId(1), { memoryMb: 256, vcores: 1 }, 100);
-    const directory = join(own(), "selvedge", "n1_8041", containerId(1));
+    const directory = join(unit(), "selvedge", "n1_8041", containerId(1));
     expect(group).toEqual({ version: 2, directories: [directory], memory: directory });
     const read = (file: string) => readFileSync(join(directory, file), "utf8");
     expect(read("memory.max")).toBe("268435456");
     expect(read("cpu.weight")).toBe("40");
     expect(read("pids.max")).toBe("100");
-    expect(readFileSync(join(own(), "cgroup.subtree_control"), "utf8")).toBe("+memory +cpu +pids");
+    expect(readFileSync(join(unit(), "cgroup.subtree_control"), "utf8")).toBe("+memory +cpu +pids");
     if (group) expect(entrances(group)).toEqual([join(directory, "cgroup.procs")]);
     if (group) expect(resizeGroup(group, { memoryMb: 512, vcores: 2 })).toBe(true);
     expect(read("memory.max")).toBe("536870912");
@@ -112,8 +117,13 @@ describe("control groups of version 2", () => {
   });
 
   it("does without when the memory controller is not there", () => {
-    writeFileSync(join(own(), "cgroup.controllers"), "hugetlb\n");
-    expect(Cgroups.detect("n1:8041", mount, join(mount, "membership"))).toBe(undefined);
-    expect(existsSync(join(own(), "cgroup.subtree_control"))).toBe(false);
+    writeFileSync(join(unit(), "cgroup.controllers"), "hugetlb\n");
+    expect(detect()).toBe(undefined);
+    expect(existsSync(join(unit(), "cgroup.subtree_control"))).toBe(false);
+  });
+
+  it("[NM230] does without in a unit that systemd could then not start again", () => {
+    expect(detect("/system.slice/selvedge.service")).toBe(undefined);
+    expect(existsSync(join(unit(), "cgroup.subtree_control"))).toBe(false);
   });
 });

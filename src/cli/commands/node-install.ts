@@ -41,11 +41,6 @@ type Place = {
 };
 
 const SYSTEM_HOME = "/var/lib/selvedge";
-/**
- * With version 2, systemd starts no process in a unit's group that has handed controllers down (219/CGROUP):
- * with containers in groups below it, the agent could not be started again beside them.
- */
-const CGROUP_V2 = "/sys/fs/cgroup/cgroup.controllers";
 const PROXY_VARIABLES = /^(?:https?_proxy|no_proxy|NODE_EXTRA_CA_CERTS)$/i;
 
 export function registerInstall(registrar: Registrar, group: Command): void {
@@ -137,7 +132,6 @@ function plan(
     ...["--node-id", nodeIdOf(options.nodeId), "--home", home],
     ...(options.config === undefined ? [] : ["--config", resolve(io.cwd, options.config)]),
     ...(hasToken ? ["--token-file", token] : []),
-    ...(existsSync(CGROUP_V2) ? ["--no-cgroups"] : []),
   ];
   const user = place.isSystem ? runAs(options, configuration) : "";
   return unitText({
