@@ -13,14 +13,14 @@ const INSERT_NODES = `INSERT INTO registry_node
     (parent, name, created_ms, record, yarn_id, persistence, version, owner, acl)
   SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5,
     value ->> 6, value ->> 7, value ->> 8
-  FROM jsonb_each(?) WHERE true
+  FROM json_each(?) WHERE true
   ON CONFLICT (parent, name) DO UPDATE SET created_ms = excluded.created_ms,
     record = excluded.record, yarn_id = excluded.yarn_id, persistence = excluded.persistence,
     version = excluded.version, owner = excluded.owner, acl = excluded.acl`;
 
 const INSERT_TERMS = `INSERT OR IGNORE INTO registry_term (term, parent, name)
   SELECT term.value, node.value ->> 0, node.value ->> 1
-  FROM jsonb_each(?) AS node, json_each(node.value, '$[2]') AS term`;
+  FROM json_each(?) AS node, json_each(node.value, '$[2]') AS term`;
 
 export function insertNodes(sql: SqlStorage, nodes: Iterable<RegistryNode>): void {
   insert(sql, INSERT_NODES, nodes, (node) => [

@@ -151,7 +151,7 @@ export class SqliteRegistryTree implements RegistryTree, RegistryIndex {
     const keys = Array.from(wanted, (path) => [path, parentKey(path), lastElement(path)]);
     const rows = this.#sql.exec<NodeRow & { path: RegistryPath }>(
       `SELECT wanted.value ->> 0 AS path, ${COLUMNS}
-       FROM jsonb_each(?) AS wanted CROSS JOIN registry_node AS node
+       FROM json_each(?) AS wanted CROSS JOIN registry_node AS node
          ON node.parent = wanted.value ->> 1 AND node.name = wanted.value ->> 2`,
       JSON.stringify(keys),
     );
