@@ -41,8 +41,8 @@ export function parsePath(text: string): Reply<RegistryPath> {
     );
   }
   for (const element of elements) {
-    const checked = checkElement(element, `element of the registry path ${quote(text)}`);
-    if (!checked.ok) return checked;
+    if (isPathElement(element)) continue;
+    return invalidElement(element, `element of the registry path ${quote(text)}`);
   }
   const path = `/${elements.join("/")}`;
   if (path.length > LIMITS.registryPathLengthMax) {
@@ -109,7 +109,10 @@ export function componentPath(
 }
 
 function checkElement(element: string, what: string): Reply<undefined> {
-  if (isPathElement(element)) return ok();
+  return isPathElement(element) ? ok() : invalidElement(element, what);
+}
+
+function invalidElement(element: string, what: string): Reply<never> {
   const repaired = element.toLowerCase().replaceAll(/[_ .]/g, "-");
   const hint = isPathElement(repaired)
     ? `did you mean ${quote(repaired)}? An element is ${ELEMENT_RULE}`

@@ -151,12 +151,11 @@ type Place = { readonly key: PropertyKey; readonly inside: Place } | null;
  */
 function findUnsafeKey(input: unknown): Finding | undefined {
   const seen = new Set<object>();
-  const waiting: { readonly value: unknown; readonly place: Place }[] = [
-    { value: input, place: null },
-  ];
+  const waiting: { readonly value: object; readonly place: Place }[] = [];
+  if (typeof input === "object" && input !== null) waiting.push({ value: input, place: null });
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
     const { value, place } = next;
-    if (typeof value !== "object" || value === null || seen.has(value)) continue;
+    if (seen.has(value)) continue;
     seen.add(value);
     if (Object.hasOwn(value, "__proto__")) {
       const path = formatPath(pathOf({ key: "__proto__", inside: place }));
@@ -164,6 +163,7 @@ function findUnsafeKey(input: unknown): Finding | undefined {
     }
     const isList = Array.isArray(value);
     for (const [key, child] of Object.entries(value)) {
+      if (typeof child !== "object" || child === null) continue;
       waiting.push({ value: child, place: { key: isList ? Number(key) : key, inside: place } });
     }
   }

@@ -66,7 +66,10 @@ function connectTo(env: Env): Connect {
   };
 }
 
-/** The socket of one watch, as the protocol has it. */
+/**
+ * The socket of one watch, as the protocol has it. Watches do not share one: it would end with the
+ * request that has opened it, and none of the others would be told.
+ */
 async function watchRegistry(
   registry: DurableObjectStub<Registry>,
   path: string,

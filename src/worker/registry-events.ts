@@ -31,7 +31,8 @@ export async function openEventStream(
   const stream = new EventStream();
   const opened = await registry.watch(path, after, reader, stream);
   if (!opened.ok) return opened;
-  return ok(stream.start(() => opened.value.close()));
+  stream.opened(() => opened.value.close());
+  return ok(stream.body);
 }
 
 const encoder = new TextEncoder();
@@ -47,65 +48,56 @@ function eventsOf(message: RegistryWatchMessage): Uint8Array {
   return bytes;
 }
 
-/** Events wait here while the client does not read; their length is bounded. */
+/** Events wait in the body's own queue while the client does not read; their length is bounded. */
 class EventStream {
-  #waiting: Uint8Array[] = [];
-  #length = 0;
-  #isOver = false;
-  #wake: (() => void) | null = null;
-  #stop: () => void = () => undefined;
+  /** Null: it is over. */
+  #controller: ReadableStreamDefaultController<Uint8Array> | null = null;
+  #timer: ReturnType<typeof setInterval> | null = null;
+  #closeWatch: () => void = () => undefined;
+  readonly body = new ReadableStream<Uint8Array>(
+    {
+      start: (controller) => {
+        this.#controller = controller;
+        controller.enqueue(RETRY);
+      },
+      cancel: () => {
+        this.#end();
+        this.#closeWatch();
+      },
+    },
+    new ByteLengthQueuingStrategy({ highWaterMark: LIMITS.registryWatchBufferMax }),
+  );
+
+  /** `close` closes the registry's watch. */
+  opened(close: () => void): void {
+    this.#closeWatch = close;
+    if (this.#controller === null) return;
+    this.#timer = setInterval(() => {
+      const isWaiting = this.#room < LIMITS.registryWatchBufferMax;
+      if (!isWaiting) this.#controller?.enqueue(HEARTBEAT);
+    }, HEARTBEAT_INTERVAL_MS);
+  }
 
   message(message: RegistryWatchMessage): void {
-    this.#add(eventsOf(message));
-    if (this.#length <= LIMITS.registryWatchBufferMax) return;
-    this.#waiting = [];
-    this.#add(eventsOf({ sequence: message.sequence, reset: true }));
+    this.#controller?.enqueue(eventsOf(message));
+    if (this.#room >= 0) return;
+    this.#controller?.enqueue(eventsOf({ sequence: message.sequence, reset: true }));
     this.closed();
-    this.#stop();
+    this.#closeWatch();
   }
 
   closed(): void {
-    this.#isOver = true;
-    this.#wake?.();
+    this.#controller?.close();
+    this.#end();
   }
 
-  start(close: () => void): ReadableStream<Uint8Array> {
-    const timer = setInterval(() => {
-      if (this.#waiting.length === 0) this.#add(HEARTBEAT);
-    }, HEARTBEAT_INTERVAL_MS);
-    this.#stop = () => {
-      clearInterval(timer);
-      close();
-    };
-    this.#waiting.unshift(RETRY);
-    return new ReadableStream<Uint8Array>({
-      pull: async (controller) => {
-        if (this.#waiting.length === 0 && !this.#isOver) {
-          await new Promise<void>((wake) => {
-            this.#wake = wake;
-          });
-          this.#wake = null;
-        }
-        const ready = this.#waiting;
-        this.#waiting = [];
-        this.#length = 0;
-        for (const bytes of ready) controller.enqueue(bytes);
-        if (!this.#isOver) return;
-        clearInterval(timer);
-        controller.close();
-      },
-      cancel: () => {
-        this.#isOver = true;
-        this.#stop();
-      },
-    });
+  get #room(): number {
+    return this.#controller?.desiredSize ?? 0;
   }
 
-  #add(bytes: Uint8Array): void {
-    if (this.#isOver) return;
-    this.#waiting.push(bytes);
-    this.#length += bytes.length;
-    this.#wake?.();
+  #end(): void {
+    this.#controller = null;
+    if (this.#timer !== null) clearInterval(this.#timer);
   }
 }
 

@@ -1,6 +1,6 @@
 /** What a record must say to be written, beyond its form; and how Hadoop's Java class would see it. */
 import { describe, expect, it } from "vitest";
-import { checkEndpoints } from "../../src/core/registry/endpoint-rules.ts";
+import { checkEndpoints } from "../../src/shared/endpoint-rules.ts";
 import {
   type Endpoint,
   formatServiceRecordStrict,

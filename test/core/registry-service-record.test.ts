@@ -1,10 +1,5 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import {
-  checkServiceRecord,
-  parseServiceRecord,
-  persistenceOf,
-} from "../../src/core/registry/service-record.ts";
 import { LIMITS } from "../../src/shared/limits.ts";
 import {
   formatServiceRecord,
@@ -13,6 +8,12 @@ import {
   RECORD_FIELDS,
   type ServiceRecord,
 } from "../../src/shared/registry.ts";
+import {
+  checkRecord,
+  checkServiceRecord,
+  parseServiceRecord,
+  persistenceOf,
+} from "../../src/shared/service-record.ts";
 import { expectOk, outcomeOf, recordNamed } from "../support/registry-contract.ts";
 
 const BAD_RECORD = "INVALID_ARGUMENT InvalidRecordException";
@@ -184,7 +185,7 @@ describe("what is not a record", () => {
   it("refuses attributes of a program that hide a field of the record", () => {
     for (const field of RECORD_FIELDS) {
       const record = recordNamed("x", { [field]: "JSONServiceRecord" });
-      expect(outcomeOf(checkServiceRecord(record))).toBe(BAD_RECORD);
+      expect(outcomeOf(checkServiceRecord("/a", record))).toBe(BAD_RECORD);
     }
   });
 });
@@ -224,10 +225,15 @@ describe("limits", () => {
     ["attributes", LIMITS.attributesPerRecordMax, fields],
     ["attribute name", LIMITS.attributeNameLengthMax, (n) => ({ [long(n)]: 1 })],
     ["attribute depth", LIMITS.attributeDepthMax, (n) => ({ a: nested(n) })],
-    ["bytes", LIMITS.recordBytesMax, (n) => ({ a: long(n - emptyBytes) })],
   ])("accepts %s up to the limit, and not beyond", (_name, most, make) => {
     expect(outcomeOf(parseServiceRecord(make(most)))).toBe("ok");
     expect(outcomeOf(parseServiceRecord(make(most + 1)))).toBe(BAD_RECORD);
+  });
+
+  it("accepts bytes up to the limit, and not beyond", () => {
+    const room = LIMITS.recordBytesMax - emptyBytes;
+    expect(outcomeOf(checkRecord("/a", { a: long(room) }))).toBe("ok");
+    expect(outcomeOf(checkRecord("/a", { a: long(room + 1) }))).toBe(BAD_RECORD);
   });
 
   it("is not shaken by JSON nested without end", () => {

@@ -6,7 +6,7 @@
 import { getAcl } from "../../src/core/registry/acl.ts";
 import { changeOf, type StoredChange } from "../../src/core/registry/changes.ts";
 import { resolveName } from "../../src/core/registry/dns.ts";
-import { isAtOrBelow, type RegistryIndex, termsOf } from "../../src/core/registry/find.ts";
+import { isAtOrBelow, type RegistryIndex } from "../../src/core/registry/find.ts";
 import {
   createSystemPaths,
   exists,
@@ -15,7 +15,7 @@ import {
   stat,
   view,
 } from "../../src/core/registry/registry.ts";
-import type { BoundTo, RegistryNode, RegistryTree } from "../../src/core/registry/tree.ts";
+import type { RegistryNode, RegistryTree } from "../../src/core/registry/tree.ts";
 import {
   bind,
   createHomes,
@@ -31,6 +31,7 @@ import { proveAccess } from "../../src/durable/registry-access.ts";
 import type { RegistryNames } from "../../src/shared/dns.ts";
 import type { Reply } from "../../src/shared/errors.ts";
 import type {
+  BoundTo,
   ListPage,
   RegistryOperations,
   RegistryPublisher,
@@ -46,6 +47,7 @@ import type {
 } from "../../src/shared/protocol/registry-reader.ts";
 import { readStoredRecord } from "../../src/shared/registry.ts";
 import { lastElement, parentOf, type RegistryPath } from "../../src/shared/registry-path.ts";
+import { termsOf } from "../../src/shared/registry-terms.ts";
 import { mapNames } from "./map-names.ts";
 import { MapPublisherLog } from "./map-publishers.ts";
 import { mapReader } from "./map-registry-reader.ts";

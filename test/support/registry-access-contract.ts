@@ -17,7 +17,7 @@ import type {
   RegistryWriter,
   RMRegistryOperations,
 } from "../../src/shared/protocol/registry-operations.ts";
-import type { JsonValue } from "../../src/shared/registry.ts";
+import { checkRecord } from "../../src/shared/service-record.ts";
 import { expectOk, outcomeOf } from "./registry-contract.ts";
 
 export type WholeRegistry = RegistryOperations &
@@ -41,7 +41,9 @@ export const CALLERS = {
 } as const satisfies Record<string, RegistryCaller>;
 type Who = keyof typeof CALLERS;
 
-const RECORD: JsonValue = { type: "JSONServiceRecord", description: "x" };
+/** A record of outside, as the edge sends it on. */
+export const checkedRecord = (description: string) =>
+  expectOk(checkRecord("/", { type: "JSONServiceRecord", description }));
 
 export const mknode = (path: string, createParents = true): RegistryWrite => ({
   op: "mknode",
@@ -51,7 +53,7 @@ export const mknode = (path: string, createParents = true): RegistryWrite => ({
 export const bind = (path: string, more: { createParents?: boolean } = {}): RegistryWrite => ({
   op: "bind",
   path,
-  record: RECORD,
+  record: checkedRecord("x"),
   overwrite: true,
   createParents: more.createParents ?? true,
 });

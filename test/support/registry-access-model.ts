@@ -6,7 +6,7 @@
 import fc from "fast-check";
 import { expect } from "vitest";
 import type { AclGrant, RegistryWrite } from "../../src/shared/protocol/registry-operations.ts";
-import { CALLERS, type WholeRegistry } from "./registry-access-contract.ts";
+import { CALLERS, checkedRecord, type WholeRegistry } from "./registry-access-contract.ts";
 import { expectOk, outcomeOf, recordNamed } from "./registry-contract.ts";
 
 const COMPONENT = "/users/joe/a/b";
@@ -191,7 +191,7 @@ export class WriteCommand implements fc.AsyncCommand<AccessModel, WholeRegistry>
     if (step.op === "mknode") return step;
     const { op, path, text, overwrite, createParents, condition } = step;
     const ifVersion = model.condition(path, condition);
-    const record = { description: text };
+    const record = checkedRecord(text);
     const more = ifVersion === undefined ? {} : { ifVersion };
     return { op, path, record, overwrite, createParents, ...more };
   }

@@ -75,6 +75,15 @@ describe("a user who publishes", () => {
     expect((await resolve(DEMO)).children).toEqual(["components"]);
   });
 
+  it("[RG1] hears which record of a transaction is none, and that it is not bound", async () => {
+    const bindAt = (path: string, record: object) => ({ op: "bind", path, record });
+    const operations = [bindAt("/users/joe/a", RECORD), bindAt("/users/joe/b", { type: "x" })];
+    const answer = await write("transact", { operations }, { as: "joe" });
+    expect([answer.status, answer.json.reason]).toEqual([400, "InvalidRecordException"]);
+    expect(answer.json.detail).toContain("/users/joe/b: ");
+    expect((await cluster.ask("GET", "/registry/v1/users/joe/a")).status).toBe(404);
+  });
+
   it.each([
     ["mknode", {}],
     ["mknode", { path: "/users/joe/a", createParent: true }],
@@ -92,7 +101,7 @@ describe("a user who publishes", () => {
   it("[RG1] cannot shake the registry with a record nested without end", async () => {
     const deep = `{"path":"/users/joe/a","createParents":true,"record":{"a":${"[".repeat(100_000)}${"]".repeat(100_000)}}}`;
     const answer = await write("bind", deep, { as: "joe" });
-    expect([answer.status, answer.json.findings[0].path]).toEqual([400, "record"]);
+    expect([answer.status, answer.json.findings[0].path]).toEqual([400, "a"]);
   });
 
   it("[RG1] cannot send more than a body may hold", async () => {

@@ -1,8 +1,7 @@
 /**
- * Searching the registry (seed 000, lookup use case 8): which records match, and by which index
- * they are found. A record's terms are its rows in the index; a query that names an API, a protocol
- * or a `yarn:id` reads only records with that term, however large the tree is. Any other query
- * looks at a bounded number of nodes and says where to go on.
+ * Searching the registry (seed 000, lookup use case 8): which records match. A query that names what
+ * records have terms for (shared/registry-terms.ts) reads only records with that term, however large
+ * the tree is. Any other query looks at a bounded number of nodes and says where to go on.
  */
 import { fail, ok, type Reply } from "../../shared/errors.ts";
 import { LIMITS } from "../../shared/limits.ts";
@@ -20,6 +19,7 @@ import {
 } from "../../shared/registry.ts";
 import { parsePath, type RegistryPath, ROOT } from "../../shared/registry-path.ts";
 import { quote } from "../../shared/registry-path-element.ts";
+import { apiTerm, protocolTerm, yarnIdTerm } from "../../shared/registry-terms.ts";
 import type { StoredNode } from "../../shared/registry-view.ts";
 import { getNode } from "./registry.ts";
 import type { RegistryTree } from "./tree.ts";
@@ -99,18 +99,6 @@ export function isAtOrBelow(path: RegistryPath, above: RegistryPath): boolean {
   return above === ROOT || path === above || path.startsWith(`${above}/`);
 }
 
-/** The record's rows in the index, sorted; each once. */
-export function termsOf(record: ServiceRecord): readonly string[] {
-  const terms = new Set<string>();
-  for (const { api, protocolType } of [...record.external, ...record.internal]) {
-    terms.add(apiTerm(api));
-    terms.add(protocolTerm(protocolType));
-  }
-  const yarnId = record.attributes["yarn:id"];
-  if (typeof yarnId === "string" && yarnId !== "") terms.add(yarnIdTerm(yarnId));
-  return [...terms].sort();
-}
-
 /** The rarest term of a query; null when none of its conditions has an index. */
 function termOf({ endpoint, attributes }: RegistryQuery): string | null {
   const yarnId = attributes["yarn:id"];
@@ -118,10 +106,6 @@ function termOf({ endpoint, attributes }: RegistryQuery): string | null {
   if (endpoint.api !== undefined) return apiTerm(endpoint.api);
   return endpoint.protocolType === undefined ? null : protocolTerm(endpoint.protocolType);
 }
-
-const apiTerm = (api: string) => `api:${api}`;
-const protocolTerm = (protocolType: string) => `protocol:${protocolType.toLowerCase()}`;
-export const yarnIdTerm = (yarnId: string) => `id:${yarnId}`;
 
 export function isMatch(record: ServiceRecord, query: RegistryQuery): boolean {
   const { endpoint, scope, attributes, text } = query;

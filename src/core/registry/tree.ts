@@ -3,8 +3,7 @@
  * the tests; one contract suite (test/support/registry-contract.ts) runs against both.
  */
 import type { Reply } from "../../shared/errors.ts";
-import type { ListPage, PersistencePolicy } from "../../shared/protocol/registry-operations.ts";
-import type { ServiceRecord } from "../../shared/registry.ts";
+import type { BoundTo, ListPage } from "../../shared/protocol/registry-operations.ts";
 import type { RegistryPath } from "../../shared/registry-path.ts";
 
 export type RegistryNode = {
@@ -30,18 +29,15 @@ export type AclEntry = {
   readonly permissions: string;
 };
 
-/** `yarn:id` and `yarn:persistence` of a record that lives no longer than what they name. */
-export type BoundTo = { readonly yarnId: string; readonly persistence: PersistencePolicy };
-
 export interface RegistryTree {
   get(path: RegistryPath): RegistryNode | undefined;
   /** Says which paths a transaction is about, so that a store may read them, and those above, at once. */
   prepare(paths: readonly RegistryPath[]): void;
   /**
-   * Adds or replaces the node; its children are left alone. `record` is what the node's text says,
-   * where the caller has it at hand.
+   * Adds or replaces the node; its children are left alone. `terms` are those of its record, where
+   * the caller has them at hand.
    */
-  put(node: RegistryNode, record?: ServiceRecord): void;
+  put(node: RegistryNode, terms?: readonly string[]): void;
   /** Removes the node and everything below it. Never the root. */
   deleteSubtree(path: RegistryPath): void;
   /** Short names, in code unit order; those after `after`, at most `limit`, when said. */

@@ -8,6 +8,8 @@ import { LIMITS } from "../../shared/limits.ts";
 import type {
   BindFlags,
   BindResult,
+  BoundTo,
+  CheckedRecord,
   Publication,
   PurgePolicy,
   RecordCondition,
@@ -16,7 +18,7 @@ import type {
   RegistryWriteResult,
   YarnEnd,
 } from "../../shared/protocol/registry-operations.ts";
-import { formatServiceRecord, type ServiceRecord } from "../../shared/registry.ts";
+import type { ServiceRecord } from "../../shared/registry.ts";
 import {
   homePathForUser,
   lineage,
@@ -26,6 +28,7 @@ import {
   type RegistryPath,
   SYSTEM_PATHS,
 } from "../../shared/registry-path.ts";
+import { checkServiceRecord } from "../../shared/service-record.ts";
 import {
   CLUSTER_ACCESS,
   type RegistryAccess,
@@ -35,12 +38,10 @@ import {
   rightsOfNewNode,
 } from "./access-control.ts";
 import { setAcl } from "./acl.ts";
-import { checkEndpoints } from "./endpoint-rules.ts";
 import { isAtOrBelow } from "./find.ts";
 import { isLater, isSame, PUBLISHER_MEMORY_MS, type PublisherLog } from "./publishers.ts";
 import { bareNode, pathNotFound } from "./registry.ts";
-import { checkServiceRecord, parseServiceRecord, persistenceOf } from "./service-record.ts";
-import type { BoundTo, RegistryNode, RegistryTree } from "./tree.ts";
+import type { RegistryNode, RegistryTree } from "./tree.ts";
 
 /** True if the path was created, false if it existed, with or without a record. */
 export function mknode(
@@ -50,7 +51,8 @@ export function mknode(
   nowMs: number,
 ): Reply<boolean> {
   const flags = { createParents };
-  return tree.atomically(() => mknodeWithin({ tree, access: CLUSTER_ACCESS, nowMs }, path, flags));
+  const work: Work = { tree, access: CLUSTER_ACCESS, nowMs };
+  return tree.atomically(() => mknodeWithin(work, parsePath(path), flags));
 }
 
 /**
@@ -67,13 +69,15 @@ export function bind(
 ): Reply<BindResult> {
   const more = { ...flags, createParents: false };
   const work: Work = { tree, access: CLUSTER_ACCESS, nowMs };
-  return tree.atomically(() => bindWithin(work, path, () => checkServiceRecord(record), more));
+  const check = () => checkServiceRecord(path, record);
+  return tree.atomically(() => bindWithin(work, parsePath(path), check, more));
 }
 
 /** `/`, `/users` and `/services` cannot be deleted; a path with children only recursively. */
 export function deletePath(tree: RegistryTree, path: string, recursive: boolean): Reply<undefined> {
   const work: Work = { tree, access: CLUSTER_ACCESS, nowMs: 0 };
-  return nothing(tree.atomically(() => deleteWithin(work, path, { recursive, missingOk: false })));
+  const flags = { recursive, missingOk: false };
+  return nothing(tree.atomically(() => deleteWithin(work, parsePath(path), flags)));
 }
 
 /**
@@ -125,7 +129,7 @@ export function createHomes(
       const home = homePathForUser(user);
       if (!home.ok) continue;
       const work: Work = { tree, access: accessOfService(user), nowMs };
-      const made = mknodeWithin(work, home.value, { createParents: false });
+      const made = mknodeWithin(work, home, { createParents: false });
       if (made.ok && made.value) created += 1;
     }
     return ok(created);
@@ -136,14 +140,14 @@ function accessOfService(user: string): RegistryAccess {
   return { ...CLUSTER_ACCESS, caller: { kind: "service", user } };
 }
 
-/** The same for those who have shown who they are; records are JSON of any kind until here. */
+/** The same for those who have shown who they are. */
 export function write(
   tree: RegistryTree,
   writes: readonly RegistryWrite[],
   access: RegistryAccess,
   nowMs: number,
 ): Reply<readonly RegistryWriteResult[]> {
-  return performAll({ tree, access, nowMs }, writes, parseServiceRecord);
+  return performAll({ tree, access, nowMs }, writes, (_path, record) => ok(record));
 }
 
 /**
@@ -212,7 +216,7 @@ function performAll<Record>(
         readonly record: Record;
       })
   )[],
-  readRecord: (record: Record) => Reply<ServiceRecord>,
+  check: (path: string, record: Record) => Reply<CheckedRecord>,
 ): Reply<readonly RegistryWriteResult[]> {
   const most = LIMITS.registryOperationsPerTransactionMax;
   if (writes.length > most) {
@@ -223,11 +227,12 @@ function performAll<Record>(
     const paths = writes.map(({ path }) => parsePath(path));
     work.tree.prepare(paths.flatMap((path) => (path.ok ? [path.value] : [])));
     const results: RegistryWriteResult[] = [];
-    for (const each of writes) {
+    for (const [index, each] of writes.entries()) {
+      const path = paths[index] ?? parsePath(each.path);
       const reply =
         each.op === "bind"
-          ? performBind(work, each.path, () => readRecord(each.record), each)
-          : perform(work, each);
+          ? performBind(work, path, () => check(each.path, each.record), each)
+          : perform(work, path, each);
       if (!reply.ok) return reply;
       results.push(reply.value);
     }
@@ -238,26 +243,27 @@ function performAll<Record>(
 
 function performBind(
   work: Work,
-  path: string,
-  read: () => Reply<ServiceRecord>,
-  flags: BindFlags & { readonly createParents: boolean },
+  path: Reply<RegistryPath>,
+  check: () => Reply<CheckedRecord>,
+  bind: BindFlags & { readonly path: string; readonly createParents: boolean },
 ): Reply<RegistryWriteResult> {
-  const reply = bindWithin(work, path, read, flags);
-  return reply.ok ? ok({ op: "bind", path, version: reply.value.version }) : reply;
+  const reply = bindWithin(work, path, check, bind);
+  return reply.ok ? ok({ op: "bind", path: bind.path, version: reply.value.version }) : reply;
 }
 
 function perform(
   work: Work,
+  parsed: Reply<RegistryPath>,
   operation: Exclude<RegistryWrite, { readonly op: "bind" }>,
 ): Reply<RegistryWriteResult> {
   const { op, path } = operation;
   switch (op) {
     case "mknode": {
-      const reply = mknodeWithin(work, path, operation);
+      const reply = mknodeWithin(work, parsed, operation);
       return reply.ok ? ok({ op, path, created: reply.value }) : reply;
     }
     case "delete": {
-      const reply = deleteWithin(work, path, operation);
+      const reply = deleteWithin(work, parsed, operation);
       return reply.ok ? ok({ op, path, deleted: reply.value }) : reply;
     }
     case "set-acl": {
@@ -269,10 +275,10 @@ function perform(
 
 function mknodeWithin(
   work: Work,
-  path: string,
+  path: Reply<RegistryPath>,
   flags: { readonly createParents: boolean },
 ): Reply<boolean> {
-  const parsed = parseWritable(path);
+  const parsed = requireWritable(path);
   if (!parsed.ok) return parsed;
   if (work.tree.get(parsed.value) !== undefined) return ok(false);
   const prepared = prepareCreation(work, parsed.value, flags.createParents);
@@ -283,19 +289,15 @@ function mknodeWithin(
 
 function bindWithin(
   work: Work,
-  path: string,
-  read: () => Reply<ServiceRecord>,
+  path: Reply<RegistryPath>,
+  check: () => Reply<CheckedRecord>,
   flags: BindFlags & { readonly createParents: boolean },
 ): Reply<BindResult> {
   const { tree, access, nowMs } = work;
-  const parsed = parseWritable(path);
+  const parsed = requireWritable(path);
   if (!parsed.ok) return parsed;
-  const readable = read();
-  const record = readable.ok ? checkEndpoints(readable.value) : readable;
-  if (!record.ok) {
-    const { error } = record;
-    return { ok: false, error: { ...error, message: `${parsed.value}: ${error.message}` } };
-  }
+  const record = check();
+  if (!record.ok) return record;
   const there = tree.get(parsed.value);
   if (there === undefined) {
     const prepared = prepareCreation(work, parsed.value, flags.createParents);
@@ -306,18 +308,16 @@ function bindWithin(
   if (!allowed.ok) return allowed;
   const agreed = checkCondition(before, flags);
   if (!agreed.ok) return agreed;
-  const text = JSON.stringify(formatServiceRecord(record.value));
+  const { text, boundTo, terms } = record.value;
   // The same record again costs no row: publishers say it whenever they are not sure.
   if (before.record === text) return ok({ version: before.version });
   const version = tree.nextVersion(nowMs);
-  const boundTo = persistenceOf(record.value);
-  tree.put({ ...before, record: text, boundTo, version }, record.value);
+  tree.put({ ...before, record: text, boundTo, version }, terms);
   return ok({ version });
 }
 
 /** Below `/net` are other clusters' registries. What was stored there once can still be deleted. */
-function parseWritable(text: string): Reply<RegistryPath> {
-  const path = parsePath(text);
+function requireWritable(path: Reply<RegistryPath>): Reply<RegistryPath> {
   if (!path.ok || !isAtOrBelow(path.value, NET)) return path;
   return fail("FAILED_PRECONDITION", `${path.value} can only be read`, {
     reason: "NetIsReadOnly",
@@ -349,10 +349,9 @@ function versionMismatch({ path, version }: RegistryNode, wanted: RecordConditio
 /** True if something was deleted, false if it was missing and may be. */
 function deleteWithin(
   { tree, access }: Work,
-  path: string,
+  parsed: Reply<RegistryPath>,
   flags: { readonly recursive: boolean; readonly missingOk: boolean },
 ): Reply<boolean> {
-  const parsed = parsePath(path);
   if (!parsed.ok) return parsed;
   if (SYSTEM_PATHS.includes(parsed.value)) {
     return fail("FAILED_PRECONDITION", `${parsed.value} cannot be deleted`, {

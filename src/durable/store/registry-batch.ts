@@ -1,10 +1,11 @@
 /**
  * The rows that one transaction of the registry writes, kept until they are needed: a statement for
  * each row costs several times what the row does. All rows of one table are written by one statement,
- * as JSON, in pieces far below the 2 MB that a bound value may have.
+ * as JSON, in pieces far below the 2 MB that a bound value may have. Binding a row's values one by one
+ * costs more than that, and jsonb_each, which costs less, is not promised in a Durable Object.
  */
 import type { RegistryNode } from "../../core/registry/tree.ts";
-import { lastElement, parentOf, type RegistryPath } from "../../shared/registry-path.ts";
+import { lastElement, parentOf, type RegistryPath, ROOT } from "../../shared/registry-path.ts";
 
 /** Characters of JSON in one statement; escapes and UTF-8 make at most some 1.5 MB of them. */
 const STATEMENT_LENGTH_MAX = 262_144;
@@ -19,7 +20,8 @@ const INSERT_NODES = `INSERT INTO registry_node
     version = excluded.version, owner = excluded.owner, acl = excluded.acl`;
 
 const INSERT_TERMS = `INSERT OR IGNORE INTO registry_term (term, parent, name)
-  SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)`;
+  SELECT term.value, node.value ->> 0, node.value ->> 1
+  FROM json_each(?) AS node, json_each(node.value, '$[2]') AS term`;
 
 export function insertNodes(sql: SqlStorage, nodes: Iterable<RegistryNode>): void {
   insert(sql, INSERT_NODES, nodes, (node) => [
@@ -35,19 +37,23 @@ export function insertNodes(sql: SqlStorage, nodes: Iterable<RegistryNode>): voi
   ]);
 }
 
-/** A row of the index: the term, and the node that has it. */
-export type TermRow = readonly [term: string, parent: string, name: string];
+/** A node's rows in the index. */
+export type NodeTerms = readonly [path: RegistryPath, terms: Iterable<string>];
 
 /** Rows that are there already stay as they are. */
-export function insertTerms(sql: SqlStorage, rows: Iterable<TermRow>): void {
-  insert(sql, INSERT_TERMS, rows, (row) => row);
+export function insertTerms(sql: SqlStorage, nodes: Iterable<NodeTerms>): void {
+  insert(sql, INSERT_TERMS, nodes, ([path, terms]) => [
+    parentKey(path),
+    lastElement(path),
+    [...terms],
+  ]);
 }
 
 function insert<Row>(
   sql: SqlStorage,
   statement: string,
   rows: Iterable<Row>,
-  columnsOf: (row: Row) => readonly (string | number | null)[],
+  columnsOf: (row: Row) => readonly (string | number | readonly string[] | null)[],
 ): void {
   let texts: string[] = [];
   let length = 0;
@@ -68,4 +74,9 @@ function insert<Row>(
 /** The root has no parent; its key is one that no path has. */
 export function parentKey(path: RegistryPath): string {
   return parentOf(path) ?? "";
+}
+
+/** The path of the row with this key. */
+export function pathOf(parent: string, name: string): RegistryPath {
+  return parent === ROOT || parent === "" ? `/${name}` : `${parent}/${name}`;
 }

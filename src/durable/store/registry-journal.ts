@@ -6,16 +6,16 @@
  * to be deleted.
  */
 import { changeOf, type StoredChange } from "../../core/registry/changes.ts";
-import { termsOf, yarnIdTerm } from "../../core/registry/find.ts";
 import type { RegistryNode } from "../../core/registry/tree.ts";
 import { LIMITS } from "../../shared/limits.ts";
-import { readStoredRecord, type ServiceRecord } from "../../shared/registry.ts";
-import { lastElement, parentOf, type RegistryPath } from "../../shared/registry-path.ts";
-import { insertTerms, type TermRow } from "./registry-batch.ts";
+import { readStoredRecord } from "../../shared/registry.ts";
+import { lastElement, type RegistryPath } from "../../shared/registry-path.ts";
+import { termsOf, yarnIdTerm } from "../../shared/registry-terms.ts";
+import { insertTerms, type NodeTerms, parentKey, pathOf } from "./registry-batch.ts";
 
 const JOURNAL_SCHEMA = `
   CREATE TABLE registry_term (
-    term   TEXT NOT NULL, -- core/registry/find.ts: 'api:…', 'protocol:…', 'id:…'
+    term   TEXT NOT NULL, -- shared/registry-terms.ts: 'api:…', 'protocol:…', 'id:…'
     parent TEXT NOT NULL,
     name   TEXT NOT NULL,
     PRIMARY KEY (term, parent, name)
@@ -38,8 +38,8 @@ export class RegistryJournal {
   #sequence: number | null = null;
   #changes: StoredChange[] = [];
   #stored: ChangeBatch[] = [];
-  /** Rows that the transaction under way adds to the index. */
-  readonly #terms = new Map<string, TermRow>();
+  /** What the transaction under way adds to the index. */
+  readonly #terms = new Map<RegistryPath, Set<string>>();
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
@@ -54,20 +54,18 @@ export class RegistryJournal {
     return this.#sequence;
   }
 
-  /** Before the tree puts the node; `record` is its record, where somebody has it at hand. */
-  put(before: RegistryNode | undefined, after: RegistryNode, record?: ServiceRecord): void {
+  /** Before the tree puts the node; `terms` are its terms, where somebody has them at hand. */
+  put(before: RegistryNode | undefined, after: RegistryNode, terms?: readonly string[]): void {
     const change = changeOf(before, after);
     if (change === null) return;
     this.#changes.push(change);
-    const yarnId = after.boundTo?.yarnId ?? null;
     const old = before ? termsOfNode(before.record, before.boundTo?.yarnId ?? null) : [];
-    const now = record ? termsOf(record) : termsOfNode(after.record, yarnId);
-    const parent = parentOf(after.path) ?? "";
-    const name = lastElement(after.path);
-    for (const term of old) if (!now.includes(term)) this.#removeTerm(term, parent, name);
-    for (const term of now) {
-      if (!old.includes(term)) this.#terms.set(keyOf(term, parent, name), [term, parent, name]);
-    }
+    const now = terms ?? termsOfNode(after.record, after.boundTo?.yarnId ?? null);
+    for (const term of old) if (!now.includes(term)) this.#removeTerm(after.path, term);
+    const added = old.length === 0 ? now : now.filter((term) => !old.includes(term));
+    if (added.length === 0) return;
+    const pending = this.#terms.get(after.path) ?? [];
+    this.#terms.set(after.path, new Set([...pending, ...added]));
   }
 
   /** Before the tree deletes `path` and all below it; `nodes` are those of them that have terms. */
@@ -75,28 +73,25 @@ export class RegistryJournal {
     this.#changes.push({ type: "deleted", path, version: 0 });
     // All of them are read before anything is written: a cursor ends at the first write.
     const gone = Array.from(nodes, ({ parent, name, record, yarnId }) => ({
-      parent,
-      name,
+      path: pathOf(parent, name),
       terms: termsOfNode(record, yarnId),
     }));
-    for (const { parent, name, terms } of gone) {
-      for (const term of terms) this.#removeTerm(term, parent, name);
-    }
+    for (const { path, terms } of gone) for (const term of terms) this.#removeTerm(path, term);
   }
 
-  #removeTerm(term: string, parent: string, name: string): void {
-    if (this.#terms.delete(keyOf(term, parent, name))) return;
+  #removeTerm(path: RegistryPath, term: string): void {
+    if (this.#terms.get(path)?.delete(term)) return;
     this.#sql.exec(
       "DELETE FROM registry_term WHERE term = ? AND parent = ? AND name = ?",
       term,
-      parent,
-      name,
+      parentKey(path),
+      lastElement(path),
     );
   }
 
   /** Writes the terms that are known here and not yet there, before the index is read. */
   settle(): void {
-    insertTerms(this.#sql, this.#terms.values());
+    insertTerms(this.#sql, this.#terms);
     this.#terms.clear();
   }
 
@@ -178,10 +173,6 @@ function termsOfNode(record: string | null, yarnId: string | null): readonly str
   return yarnId === null ? [] : [yarnIdTerm(yarnId)];
 }
 
-function keyOf(...row: TermRow): string {
-  return row.join(" ");
-}
-
 /** Adds the journal to a store that may hold records already: they get their terms. */
 export function createJournal(sql: SqlStorage): void {
   sql.exec(JOURNAL_SCHEMA);
@@ -193,8 +184,11 @@ export function createJournal(sql: SqlStorage): void {
         ...at,
       )
       .toArray();
-    const terms = rows.flatMap(({ parent, name, record }) =>
-      termsOf(readStoredRecord(record)).map((term): TermRow => [term, parent, name]),
+    const terms = rows.map(
+      ({ parent, name, record }): NodeTerms => [
+        pathOf(parent, name),
+        termsOf(readStoredRecord(record)),
+      ],
     );
     insertTerms(sql, terms);
     const last = rows.at(-1);

@@ -5,7 +5,8 @@
  */
 import type { NameIndex } from "../../core/registry/dns.ts";
 import type { StoredRecord } from "../../core/registry/dns-group.ts";
-import { lastElement, parentOf, type RegistryPath, ROOT } from "../../shared/registry-path.ts";
+import { lastElement, parentOf, type RegistryPath } from "../../shared/registry-path.ts";
+import { pathOf } from "./registry-batch.ts";
 
 /** Expressions must stand in queries exactly as they stand in the index. */
 const INSTANCE = "lower(json_extract(record, '$.description'))";
@@ -109,7 +110,7 @@ export class SqliteNameIndex implements NameIndex {
   #read(statement: string, ...bindings: (string | number)[]): readonly StoredRecord[] {
     const rows = this.#sql.exec<RecordRow>(statement, ...bindings);
     return Array.from(rows, ({ parent, name, record }) => ({
-      path: parent === ROOT || parent === "" ? `/${name}` : `${parent}/${name}`,
+      path: pathOf(parent, name),
       record,
     }));
   }

@@ -5,6 +5,7 @@
 import type { RegistryIndex } from "../../core/registry/find.ts";
 import { lastElement, parentOf, type RegistryPath, ROOT } from "../../shared/registry-path.ts";
 import type { StoredNode } from "../../shared/registry-view.ts";
+import { pathOf } from "./registry-batch.ts";
 
 type NodeRow = {
   parent: string;
@@ -95,7 +96,7 @@ export class SqliteRegistryIndex implements RegistryIndex {
 
   #read(sql: string, bindings: readonly (string | number)[]): readonly StoredNode[] {
     return Array.from(this.#sql.exec<NodeRow>(sql, ...bindings), (row) => ({
-      path: row.parent === ROOT || row.parent === "" ? `/${row.name}` : `${row.parent}/${row.name}`,
+      path: pathOf(row.parent, row.name),
       createdMs: row.created_ms,
       record: row.record,
       version: row.version,

@@ -5,14 +5,18 @@
  * found; what a transaction changed is one row together (registry-journal.ts).
  */
 
-import { type RegistryIndex, yarnIdTerm } from "../../core/registry/find.ts";
+import type { RegistryIndex } from "../../core/registry/find.ts";
 import { createSystemPaths } from "../../core/registry/registry.ts";
-import type { AclEntry, BoundTo, RegistryNode, RegistryTree } from "../../core/registry/tree.ts";
+import type { AclEntry, RegistryNode, RegistryTree } from "../../core/registry/tree.ts";
 import { assert, type Failure, type Reply } from "../../shared/errors.ts";
-import type { ListPage, PersistencePolicy } from "../../shared/protocol/registry-operations.ts";
-import type { ServiceRecord } from "../../shared/registry.ts";
+import type {
+  BoundTo,
+  ListPage,
+  PersistencePolicy,
+} from "../../shared/protocol/registry-operations.ts";
 import { lastElement, parentOf, type RegistryPath, ROOT } from "../../shared/registry-path.ts";
-import { insertNodes, parentKey } from "./registry-batch.ts";
+import { yarnIdTerm } from "../../shared/registry-terms.ts";
+import { insertNodes, parentKey, pathOf } from "./registry-batch.ts";
 import { createJournal, type FoundNode, RegistryJournal } from "./registry-journal.ts";
 import { NAME_INDEX_MIGRATION } from "./registry-names.ts";
 import { SqliteRegistryIndex } from "./registry-pages.ts";
@@ -154,8 +158,8 @@ export class SqliteRegistryTree implements RegistryTree, RegistryIndex {
     for (const row of rows) this.#known.set(row.path, nodeOf(row.path, row));
   }
 
-  put(node: RegistryNode, record?: ServiceRecord): void {
-    this.journal.put(this.get(node.path), node, record);
+  put(node: RegistryNode, terms?: readonly string[]): void {
+    this.journal.put(this.get(node.path), node, terms);
     this.#known.set(node.path, node);
     this.#unwritten.set(node.path, node);
     if (!this.#isInTransaction) this.#settle();
@@ -217,9 +221,7 @@ export class SqliteRegistryTree implements RegistryTree, RegistryIndex {
       boundTo.yarnId,
       boundTo.persistence,
     );
-    return Array.from(rows, ({ parent, name }) =>
-      parent === ROOT || parent === "" ? `/${name}` : `${parent}/${name}`,
-    ).sort();
+    return Array.from(rows, ({ parent, name }) => pathOf(parent, name)).sort();
   }
 
   nextVersion(nowMs: number): number {

@@ -5,7 +5,7 @@
  */
 import type { Reply } from "../errors.ts";
 import type { ContainerId } from "../ids.ts";
-import type { JsonValue, RegistryPathStatus, ServiceRecord } from "../registry.ts";
+import type { RegistryPathStatus, ServiceRecord } from "../registry.ts";
 
 /**
  * What `bind` finds at the path: `"absent"` is no record, a number the version of the record that
@@ -145,11 +145,24 @@ export type RegistryAcl = {
   }[];
 };
 
-/** A change from outside; `record` is any JSON, judged by the registry. */
+/** `yarn:id` and `yarn:persistence` of a record that lives no longer than what they name. */
+export type BoundTo = { readonly yarnId: string; readonly persistence: PersistencePolicy };
+
+/** A record that the edge has checked (shared/service-record.ts), as it is stored. */
+export type CheckedRecord = {
+  /** Its canonical JSON. */
+  readonly text: string;
+  /** Whose end removes the record; null: it stays until somebody deletes it. */
+  readonly boundTo: BoundTo | null;
+  /** What it is found by (shared/registry-terms.ts). */
+  readonly terms: readonly string[];
+};
+
+/** A change from outside. */
 export type RegistryWrite =
   | Exclude<RegistryOperation, { readonly op: "bind" }>
   | (Omit<Extract<RegistryOperation, { readonly op: "bind" }>, "record"> & {
-      readonly record: JsonValue;
+      readonly record: CheckedRecord;
     })
   | {
       readonly op: "set-acl";

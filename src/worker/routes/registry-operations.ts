@@ -1,7 +1,7 @@
 /**
  * RegistryOperations for writers over HTTP (seed 000 "Registry Operations"): one POST for each
- * operation, and `transact` for several at once. Records go on to the registry as they came; who may
- * do what is decided there.
+ * operation, and `transact` for several at once. Records are checked here and go on to the registry as
+ * it stores them; who may do what is decided there.
  */
 import type { Context } from "hono";
 import * as z from "zod";
@@ -13,7 +13,7 @@ import {
   type RegistryWrite,
   type RegistryWriteResult,
 } from "../../shared/protocol/registry-operations.ts";
-import type { JsonObject } from "../../shared/registry.ts";
+import { checkRecord } from "../../shared/service-record.ts";
 import { type Endpoint, endpoint, jsonBody } from "../endpoint.ts";
 import { problem, SUCCESS } from "../problem.ts";
 import type { AppEnv } from "../protocols.ts";
@@ -34,12 +34,7 @@ const mknodeSchema = z.strictObject({
 
 const bindSchema = z.strictObject({
   path: pathSchema,
-  record: z
-    .looseObject({})
-    .refine((record) => !isDeeperThan(record, RECORD_DEPTH_MAX), {
-      error: `is nested deeper than ${LIMITS.attributeDepthMax} levels in an attribute`,
-    })
-    .describe("A ServiceRecord."),
+  record: z.looseObject({}).describe("A ServiceRecord."),
   overwrite: z.boolean().default(false),
   createParents: z.boolean().default(false),
   ifVersion: conditionSchema.optional(),
@@ -140,7 +135,8 @@ export const registryOperationEndpoints: readonly Endpoint[] = [
     body: jsonBody(transactSchema),
     answers: done("What each has done", z.object({ results: z.array(resultSchema) })),
     handle: async (c, { body }) => {
-      const results = await write(c, body.operations.map(writeOf));
+      const writes = writesOf(body.operations);
+      const results = writes.ok ? await write(c, writes.value) : writes;
       return results.ok ? c.json({ results: results.value }) : problem(c, results.error);
     },
   }),
@@ -190,31 +186,32 @@ function done(description: string, schema: z.ZodType) {
   return { [SUCCESS.OK]: { description, schema } };
 }
 
-/** A fixed field, then an endpoint, a list and an address stand around what is nested least. */
-const RECORD_DEPTH_MAX = LIMITS.attributeDepthMax + 4;
-
-/** What is sent on between objects must not be deep. No deeper than that does this look itself. */
-function isDeeperThan(value: unknown, levels: number): boolean {
-  if (levels < 0) return true;
-  if (typeof value !== "object" || value === null) return false;
-  return Object.values(value).some((inner) => isDeeperThan(inner, levels - 1));
+/** The writes of a transaction, or what is wrong with the first record that is none. */
+function writesOf(
+  operations: readonly z.output<typeof operationSchema>[],
+): Reply<readonly RegistryWrite[]> {
+  const writes: RegistryWrite[] = [];
+  for (const operation of operations) {
+    const write = operation.op === "bind" ? bindOf(operation) : ok(operation);
+    if (!write.ok) return write;
+    writes.push(write.value);
+  }
+  return ok(writes);
 }
 
-function writeOf(operation: z.output<typeof operationSchema>): RegistryWrite {
-  return operation.op === "bind" ? bindOf(operation) : operation;
-}
-
-function bindOf({ ifVersion, ...bind }: z.output<typeof bindSchema>): RegistryWrite {
-  // It came out of a JSON text.
-  const record = bind.record as JsonObject;
-  return { ...bind, op: "bind", record, ...(ifVersion === undefined ? {} : { ifVersion }) };
+function bindOf(bind: z.output<typeof bindSchema>): Reply<RegistryWrite> {
+  const { path, overwrite, createParents, ifVersion } = bind;
+  const record = checkRecord(path, bind.record);
+  if (!record.ok) return record;
+  const write = { op: "bind", path, record: record.value, overwrite, createParents } as const;
+  return ok(ifVersion === undefined ? write : { ...write, ifVersion });
 }
 
 async function bindOne(c: Context<AppEnv>, body: z.output<typeof bindSchema>): Promise<Response> {
   const condition = conditionOf(c, body.ifVersion);
   if (!condition.ok) return problem(c, condition.error);
-  const response = await writeOne(c, bindOf({ ...body, ifVersion: condition.value }));
-  return response;
+  const bind = bindOf({ ...body, ifVersion: condition.value });
+  return bind.ok ? writeOne(c, bind.value) : problem(c, bind.error);
 }
 
 /** The condition in the body, or in HTTP's own words. */

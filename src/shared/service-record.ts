@@ -1,19 +1,23 @@
 /**
  * Reads a ServiceRecord from JSON that anybody may have written (seed 000 "Service Record"; facts/
  * registry-dns.md §2): tolerant of both historic forms, strict in types and sizes. What it answers
- * is canonical, and `formatServiceRecord` of it parses to the same record again.
+ * is canonical, and `formatServiceRecord` of it parses to the same record again. A record is checked
+ * once, where it comes in; what goes on to the store is its text, and what the text is found by.
  */
 import * as z from "zod";
-import { type Failure, type Finding, fail, ok, type Reply } from "../../shared/errors.ts";
-import { LIMITS } from "../../shared/limits.ts";
-import type { PersistencePolicy } from "../../shared/protocol/registry-operations.ts";
+import { checkEndpoints } from "./endpoint-rules.ts";
+import { type Failure, type Finding, fail, ok, type Reply } from "./errors.ts";
+import { LIMITS } from "./limits.ts";
+import type { CheckedRecord, PersistencePolicy } from "./protocol/registry-operations.ts";
 import {
   formatServiceRecord,
   type JsonValue,
   RECORD_FIELDS,
   type ServiceRecord,
-} from "../../shared/registry.ts";
-import { utf8Length } from "../../shared/utf8.ts";
+} from "./registry.ts";
+import { parsePath } from "./registry-path.ts";
+import { termsOf } from "./registry-terms.ts";
+import { utf8Length } from "./utf8.ts";
 
 const word = z.string().max(LIMITS.endpointWordLengthMax);
 /** Ports are often written as numbers. Lengths are checked where an address becomes a map. */
@@ -109,9 +113,35 @@ const recordSchema = z.object({
 });
 
 /**
- * The record that some JSON value is. Fails with InvalidRecordException and one finding for each
- * field that is wrong.
+ * Some JSON value as a record that may be bound at the path: one of this form, with endpoints as
+ * their rules say, and not too long. Fails with InvalidRecordException and one finding for each field
+ * that is wrong, or for a path that is none.
  */
+export function checkRecord(path: string, json: unknown): Reply<CheckedRecord> {
+  const checked = check(json);
+  if (checked.ok) return checked;
+  const { error } = checked;
+  const parsed = parsePath(path);
+  if (!parsed.ok) return parsed;
+  return { ok: false, error: { ...error, message: `${parsed.value}: ${error.message}` } };
+}
+
+function check(json: unknown): Reply<CheckedRecord> {
+  const parsed = parseServiceRecord(json);
+  const record = parsed.ok ? checkEndpoints(parsed.value) : parsed;
+  if (!record.ok) return record;
+  const text = JSON.stringify(formatServiceRecord(record.value));
+  const bytes = utf8Length(text);
+  if (bytes > LIMITS.recordBytesMax) {
+    return invalidRecord(
+      `the service record has ${bytes} bytes; at most ${LIMITS.recordBytesMax} are allowed`,
+      [],
+    );
+  }
+  return ok({ text, boundTo: persistenceOf(record.value), terms: termsOf(record.value) });
+}
+
+/** The record that some JSON value is by its form; its endpoints may break rules. */
 export function parseServiceRecord(json: unknown): Reply<ServiceRecord> {
   if (typeof json !== "object" || json === null || Array.isArray(json)) {
     return invalidRecord("a service record is a JSON object", []);
@@ -125,34 +155,26 @@ export function parseServiceRecord(json: unknown): Reply<ServiceRecord> {
     return invalidRecord("the service record is not valid", findings);
   }
   const { description, external, internal } = parsed.data;
-  const record: ServiceRecord = {
+  return ok({
     type: "JSONServiceRecord",
     ...(typeof description === "string" ? { description } : {}),
     external,
     internal,
     attributes,
-  };
-  const bytes = utf8Length(JSON.stringify(formatServiceRecord(record)));
-  if (bytes > LIMITS.recordBytesMax) {
-    return invalidRecord(
-      `the service record has ${bytes} bytes; at most ${LIMITS.recordBytesMax} are allowed`,
-      [],
-    );
-  }
-  return ok(record);
+  });
 }
 
 /**
  * A record that a program has built, checked by the same rules. The type alone does not say that
  * its texts are short enough, nor that no attribute hides one of the fixed fields.
  */
-export function checkServiceRecord(record: ServiceRecord): Reply<ServiceRecord> {
+export function checkServiceRecord(path: string, record: ServiceRecord): Reply<CheckedRecord> {
   const hidden = Object.keys(record.attributes).find(isRecordField);
   if (hidden !== undefined) {
     const finding = { path: hidden, message: "is a field of the record, not an attribute" };
     return invalidRecord("the service record is not valid", [finding]);
   }
-  return parseServiceRecord(formatServiceRecord(record));
+  return checkRecord(path, formatServiceRecord(record));
 }
 
 /** Whose end removes the record; null: it stays until somebody deletes it. */

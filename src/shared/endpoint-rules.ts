@@ -4,8 +4,8 @@
  * one of the publisher's own; in each address what its type promises. Records that are stored
  * already are read without these rules: nothing that was accepted once becomes unreadable.
  */
-import { type Finding, fail, ok, type Reply } from "../../shared/errors.ts";
-import type { Endpoint, ServiceRecord } from "../../shared/registry.ts";
+import { type Finding, fail, ok, type Reply } from "./errors.ts";
+import type { Endpoint, ServiceRecord } from "./registry.ts";
 
 /** Fields that every address of a type has. A zookeeper address may leave its path to others. */
 const REQUIRED: Readonly<Record<string, readonly string[]>> = {
