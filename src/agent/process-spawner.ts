@@ -18,19 +18,23 @@ import type { Readable, Writable } from "node:stream";
 import { type ProcessStat, parseStat } from "./process-table.ts";
 import { quote } from "./shell-words.ts";
 
-/** Shells keep a little of each process they ever started, some also its zombie. */
+/** Shells keep a little of each process they ever started. */
 const LAUNCHES_PER_SHELL = 4_096;
 
-/** `/proc/PID/fd`: the agent's own open files, so that no link is followed to them. */
+/**
+ * `/proc/PID/fd`: the agent's own open files, so that no link is followed to them. `jobs` has the
+ * shell reap those that have ended: some shells do not by themselves.
+ */
 const LAUNCH = `
 exec 3>&1 >/dev/null
+setsid=$(command -v setsid)
 failed() { printf 'failed %s %s\\n' "$key" "$1" >&3; exit 1; }
 launch() {
   key=$1 stdout=/proc/$PPID/fd/$3 stderr=/proc/$PPID/fd/$4
-  command -v setsid >/dev/null || failed 'this machine has no setsid (util-linux)'
-  cd "$2" || failed "cannot enter $2"
+  [ "$setsid" ] || failed 'this machine has no setsid (util-linux)'
+  cd -P "$2" || failed "cannot enter $2"
   shift 4
-  { exec setsid $PROGRAM "$key" "$@"; } >>"$stdout" 2>>"$stderr" || failed 'cannot write its output'
+  { exec "$setsid" $PROGRAM "$key" "$@"; } >>"$stdout" 2>>"$stderr" || failed 'cannot write its output'
 }
 `;
 
@@ -72,7 +76,7 @@ export class ProcessSpawner {
     const pending = { shell: this.#shell, ...Promise.withResolvers<ProcessStat>() };
     this.#pending.set(key, pending);
     const given = [key, workDirectory, String(stdout), String(stderr), ...words];
-    this.#shell.stdin.write(`launch ${given.map(quote).join(" ")} &\n`);
+    this.#shell.stdin.write(`launch ${given.map(quote).join(" ")} & jobs\n`);
     return pending.promise;
   }
 
