@@ -215,9 +215,9 @@ export class ContainerLauncher implements ContainerExecutor {
   }
 
   #killTree(identity: ProcessIdentity): void {
+    if (!isRecycled(identity)) send(-identity.pid, "SIGKILL");
     this.#look.ask((processes) => {
       if (isRecycled(identity)) return;
-      send(-identity.pid, "SIGKILL");
       for (const { pid } of processTree(identity, processes)) send(pid, "SIGKILL");
       this.#lookSoon(identity.pid, KILL_SETTLE_MS);
     });

@@ -12,14 +12,14 @@
  * Tokens are not stored.
  */
 import { mkdirSync } from "node:fs";
-import { readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { readdir, readFile, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
 import { type ContainerLaunchContext, containerStatusSchema } from "../shared/container.ts";
 import type { ContainerId } from "../shared/ids.ts";
 import { DurableRecords, NewerFormatError } from "./durable-records.ts";
 import { readFormat, writeFormat } from "./former-files.ts";
-import type { Log } from "./log.ts";
+import { codeOf, type Log } from "./log.ts";
 
 /** Raised when an older agent would misread a record, or where it is. */
 const FORMAT = 3;
@@ -184,7 +184,7 @@ export class StateStore {
     const versions = this.#versionsOf(containerId);
     for (const version of versions) {
       if (keep.includes(version)) continue;
-      await rm(this.#launchPath(containerId, version), { force: true });
+      await unlinkIfThere(this.#launchPath(containerId, version));
       versions.delete(version);
     }
     if (versions.size === 0) this.#launches.delete(containerId);
@@ -203,6 +203,14 @@ export class StateStore {
 
   #launchPath(containerId: ContainerId, version: number): string {
     return join(this.#directory, `${containerId}.launch-${version}`);
+  }
+}
+
+async function unlinkIfThere(path: string): Promise<void> {
+  try {
+    await unlink(path);
+  } catch (error) {
+    if (codeOf(error) !== "ENOENT") throw error;
   }
 }
 
