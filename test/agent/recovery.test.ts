@@ -86,6 +86,31 @@ it("[NM14] an older agent's containers go on under a newer one", async () => {
   expect(await node.tracker.untilState(id, "COMPLETE")).toMatchObject({ exitStatus: -105 });
 });
 
+it("[NM224] what agents up to 0.1 kept in files is taken over, and they do not start on what is kept now", async () => {
+  const first = await node.start();
+  const going = await node.run(1, launchContext("while [ ! -e go ]; do sleep 0.05; done; exit 5"));
+  const ended = await node.run(2, launchContext("exit 4"));
+  await node.tracker.untilState(going, "RUNNING");
+  await node.tracker.untilState(ended, "COMPLETE");
+  await first.close();
+  for (const id of [going, ended]) {
+    writeFileSync(
+      state(`${id}.json`),
+      JSON.stringify({ ...storedRecord(state(""), id), format: 2 }),
+    );
+  }
+  for (const name of ["journal", "format.json"]) rmSync(state(name));
+  await node.start();
+  expect(node.tracker.statuses.get(going)).toMatchObject({ state: "RUNNING", ready: true });
+  expect(node.tracker.statuses.get(ended)).toMatchObject({ state: "COMPLETE", exitStatus: 4 });
+  writeFileSync(join(node.workDirectory(going), "go"), "");
+  expect(await node.tracker.untilState(going, "COMPLETE")).toMatchObject({ exitStatus: 5 });
+  // They refuse every .json file whose format is above theirs, which was 2.
+  const left = readdirSync(state("")).filter((name) => name.endsWith(".json"));
+  expect(left).toEqual(["format.json"]);
+  expect(JSON.parse(readFileSync(state("format.json"), "utf8"))).toEqual({ format: 3 });
+});
+
 it("[NM14] a newer agent's state is left alone, and the agent does not start", async () => {
   const first = await node.start();
   const id = await node.run(1, launchContext("exec sleep 60"));
