@@ -127,7 +127,7 @@ export class ContainerLauncher implements ContainerExecutor {
     this.#state = stateDirectory;
     this.#bootId = bootId;
     this.#spawner = new ProcessSpawner({
-      shell: [...wrapper, "/bin/sh"],
+      shell: [...wrapper, this.shell],
       program: ["/bin/sh", "-c", SUPERVISOR, "selvedge-container", stateDirectory],
       exited: (key, exitCode) => this.#ended(key, exitCode),
     });

@@ -18,12 +18,13 @@ import type { Readable, Writable } from "node:stream";
 import { type ProcessStat, parseStat } from "./process-table.ts";
 import { quote } from "./shell-words.ts";
 
-/** Shells keep a little of each process they ever started. */
+/** Shells keep a little of each process they ever started, some also its zombie. */
 const LAUNCHES_PER_SHELL = 4_096;
 
 /**
- * `/proc/PID/fd`: the agent's own open files, so that no link is followed to them. `jobs` has the
- * shell reap those that have ended: some shells do not by themselves.
+ * `/proc/PID/fd`: the agent's own open files, so that no link is followed to them. `-P`: nothing of
+ * the way to a directory is looked at that the kernel does not look at. The shell reads what it is
+ * told byte by byte, so that a launch says little.
  */
 const LAUNCH = `
 exec 3>&1 >/dev/null
@@ -76,7 +77,7 @@ export class ProcessSpawner {
     const pending = { shell: this.#shell, ...Promise.withResolvers<ProcessStat>() };
     this.#pending.set(key, pending);
     const given = [key, workDirectory, String(stdout), String(stderr), ...words];
-    this.#shell.stdin.write(`launch ${given.map(quote).join(" ")} & jobs\n`);
+    this.#shell.stdin.write(`launch ${given.map(quote).join(" ")} &\n`);
     return pending.promise;
   }
 
