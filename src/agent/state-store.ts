@@ -152,13 +152,15 @@ export class StateStore {
    * lose the container.
    */
   async readAll(): Promise<ContainerRecord[]> {
-    checkFormat((await readFormat(this.#directory)) ?? FORMAT);
+    const format = await readFormat(this.#directory);
+    checkFormat(format ?? FORMAT);
     for (const name of await readdir(this.#directory)) {
       const [, containerId, version] = /^(.*)\.launch-(\d+)$/.exec(name) ?? [];
       if (containerId !== undefined) this.#versionsOf(containerId).add(Number(version));
     }
     const records = await this.#records.readAll();
-    await writeFormat(this.#directory, FORMAT);
+    // Before the first change, since an earlier agent would not see it.
+    if (format !== FORMAT) await writeFormat(this.#directory, FORMAT);
     return records;
   }
 
