@@ -3,7 +3,7 @@
  * Directories are 0700: launch scripts and logs may hold what their users would not show around.
  *
  *   {home}/nm.lock  credential.json
- *   {home}/nm-state/{containerId}.json  .pid  .exitcode
+ *   {home}/nm-state/journal  {containerId}.pid  {containerId}.launch-{version}
  *   {local}/usercache/{user}/appcache/{applicationId}/{containerId}
  *   {logs}/{applicationId}/{containerId}/{stdout,stderr}
  *

@@ -9,7 +9,7 @@ import { rm } from "node:fs/promises";
 import type { ContainerLaunchContext, ContainerStatus } from "../shared/container.ts";
 import type { ApplicationId, ContainerId } from "../shared/ids.ts";
 import type { AgentHome } from "./agent-home.ts";
-import type { DurableFiles } from "./durable-files.ts";
+import type { DurableRecords } from "./durable-records.ts";
 import { type Log, messageOf } from "./log.ts";
 import type { ApplicationRecord } from "./state-store.ts";
 
@@ -64,7 +64,7 @@ export type ApplicationRegistryOptions = {
   /** Called in this order when something begins, and in the other one when it ends. */
   readonly services: readonly ApplicationService[];
   readonly home: AgentHome;
-  readonly store: DurableFiles<ApplicationRecord>;
+  readonly store: DurableRecords<ApplicationRecord>;
   readonly log: Log;
   /** Nothing is left of the application on this node. */
   readonly finished: (applicationId: ApplicationId) => void;

@@ -11,7 +11,7 @@ import type { ApplicationId } from "../shared/ids.ts";
 import type { ApplicationContainer } from "./applications.ts";
 import type { AuxiliaryApplication } from "./auxiliary-service.ts";
 import { AuxiliaryServiceThread } from "./auxiliary-service-thread.ts";
-import { DurableFiles } from "./durable-files.ts";
+import { DurableRecords } from "./durable-records.ts";
 import { type Log, messageOf } from "./log.ts";
 import { checkTrustedFile } from "./trusted-file.ts";
 
@@ -49,7 +49,7 @@ type Application = {
 export class AuxiliaryServiceHost {
   readonly name: string;
   readonly #options: AuxiliaryServiceHostOptions;
-  readonly #store: DurableFiles<AuxiliaryApplication>;
+  readonly #store: DurableRecords<AuxiliaryApplication>;
   readonly #applications = new Map<ApplicationId, Application>();
   #thread: AuxiliaryServiceThread | undefined;
   #startedMs = 0;
@@ -64,7 +64,7 @@ export class AuxiliaryServiceHost {
     this.#restartDelayMs = options.restartDelayMs;
     mkdirSync(options.state, { recursive: true, mode: 0o700 });
     const parse = (json: unknown) => applicationSchema.parse(json);
-    this.#store = new DurableFiles(options.state, parse, options.log);
+    this.#store = new DurableRecords(options.state, parse, options.log);
   }
 
   /** The running thread; undefined while there is none. */

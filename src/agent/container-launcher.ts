@@ -2,7 +2,10 @@
  * DefaultContainerExecutor: containers as processes of the node. Each run is led by a small
  * supervising shell, the leader of a session of its own, which outlives the agent: it claims
  * `{id}.pid` (of later runs `{id}.{run}.pid`), enters the control groups, runs the launch script
- * and leaves the exit code in `{id}.exitcode`. stdout and stderr go straight to their files.
+ * and leaves the exit code in the same file. stdout and stderr go straight to their files.
+ *
+ *   1234 (sh) S 1 1234 …   its line of /proc/PID/stat: who has claimed the run
+ *   3                      the exit code, once it has ended
  */
 import {
   constants,
@@ -14,7 +17,7 @@ import {
   watch,
   writeFileSync,
 } from "node:fs";
-import { type FileHandle, open, rm, writeFile } from "node:fs/promises";
+import { type FileHandle, open, rm } from "node:fs/promises";
 import { constants as osConstants } from "node:os";
 import { join } from "node:path";
 import type { ContainerId } from "../shared/ids.ts";
@@ -42,9 +45,9 @@ const POLL_INTERVAL_MS = 1_000;
 /** A killed process is gone so soon, or twice as late, and so on. */
 const KILL_SETTLE_MS = 2;
 const KILLED = 128 + osConstants.signals.SIGKILL;
-/** Room for an exit code, so that a full disk does not keep the shell from writing it. */
-const EXIT_CODE_PLACE = "   \n";
-/** Of the files of each run. */
+/** The line before was there from the beginning; a line that is not whole is being written. */
+const EXIT_CODE = /^.*\n(\d+)\n$/;
+/** Of the files of each run. Agents up to 0.1 had the exit code in a file of its own. */
 const EXTENSIONS = ["pid", "exitcode", "exitcode.tmp"] as const;
 const IS_OF_RUN = /\.(?:pid|exitcode|exitcode\.tmp)$/;
 
@@ -52,11 +55,12 @@ const IS_OF_RUN = /\.(?:pid|exitcode|exitcode\.tmp)$/;
  * `set -C` makes the claim exclusive: a launch that was given up may not come true later. The
  * traps do nothing but keep the shell alive, also without an agent that reads what it says; unlike
  * ignored signals they are not inherited. The shell's own messages ("Killed") are not part of the
- * container's stderr. Every word is the shell's own; a full disk alone makes it start a program.
+ * container's stderr. Every word is the shell's own: it starts nothing but the container. The exit
+ * code needs no room on a full disk: it fits into the claim's block.
  */
 const SUPERVISOR = `
-key=$1 pid_file=$2 exit_file=$3 script=$4 preamble=$5 entrances=$6
-shift 6
+key=$2 pid_file=$1/$2.pid script=$3 preamble=$4 entrances=$5
+shift 5
 unset SHLVL OLDPWD
 leave() { printf 'exited %s %s\\n' "$key" "$1" >&3; exit "$1"; }
 trap : TERM INT HUP QUIT USR1 USR2 PIPE
@@ -80,9 +84,7 @@ done
   . "$script"
 )
 code=$?
-printf '%s\\n' "$code" > "$exit_file" || {
-  printf '%-3s\\n' "$code" 1<> "$exit_file.tmp" && mv -f "$exit_file.tmp" "$exit_file"
-}
+printf '%s\\n' "$code" >> "$pid_file"
 leave "$code"
 `;
 
@@ -126,7 +128,7 @@ export class ContainerLauncher implements ContainerExecutor {
     this.#bootId = bootId;
     this.#spawner = new ProcessSpawner({
       shell: [...wrapper, this.shell],
-      program: ["/bin/sh", "-c", SUPERVISOR, "selvedge-container"],
+      program: ["/bin/sh", "-c", SUPERVISOR, "selvedge-container", stateDirectory],
       exited: (key, exitCode) => this.#ended(key, exitCode),
     });
   }
@@ -136,7 +138,6 @@ export class ContainerLauncher implements ContainerExecutor {
     { preamble, words }: Confinement = UNCONFINED,
   ): Promise<ContainerProcess> {
     const { workDirectory, script, entrances } = request;
-    await writeFile(this.#file(request, "exitcode.tmp"), EXIT_CODE_PLACE, { mode: 0o600 });
     const stdout = await openLog(request.stdout);
     const stderr = await openLog(request.stderr);
     const name = nameOf(request);
@@ -145,10 +146,7 @@ export class ContainerLauncher implements ContainerExecutor {
     try {
       const { pid, startTicks } = await this.#spawner.spawn({
         ...{ key: name, workDirectory, stdout: stdout.fd, stderr: stderr.fd },
-        words: [
-          ...[this.#file(request, "pid"), this.#file(request, "exitcode"), script],
-          ...[preamble, String(entrances.length), ...entrances, ...words],
-        ],
+        words: [script, preamble, String(entrances.length), ...entrances, ...words],
       });
       const identity = { pid, startTicks, bootId: this.#bootId };
       followed.identity = identity;
@@ -200,13 +198,10 @@ export class ContainerLauncher implements ContainerExecutor {
 
   /** The exit code that the supervising shell has left. */
   exitCodeOf(run: ContainerRun): number | undefined {
-    try {
-      const text = readFileSync(this.#file(run, "exitcode"), "utf8");
-      // A line that is not whole is being written.
-      return /^\d+ *\n$/.test(text) ? Number(text) : undefined;
-    } catch {
-      return undefined;
-    }
+    const [, exitCode] = EXIT_CODE.exec(this.#read(run, "pid")) ?? [];
+    if (exitCode !== undefined) return Number(exitCode);
+    const former = this.#read(run, "exitcode");
+    return /^\d+ *\n$/.test(former) ? Number(former) : undefined;
   }
 
   /** To the whole process group. */
@@ -220,9 +215,9 @@ export class ContainerLauncher implements ContainerExecutor {
   }
 
   #killTree(identity: ProcessIdentity): void {
+    if (!isRecycled(identity)) send(-identity.pid, "SIGKILL");
     this.#look.ask((processes) => {
       if (isRecycled(identity)) return;
-      send(-identity.pid, "SIGKILL");
       for (const { pid } of processTree(identity, processes)) send(pid, "SIGKILL");
       this.#lookSoon(identity.pid, KILL_SETTLE_MS);
     });
@@ -272,7 +267,7 @@ export class ContainerLauncher implements ContainerExecutor {
 
   /** A file of the state directory has changed. */
   #noticed(file: string): void {
-    const [, name = ""] = /^(.*)\.exitcode$/.exec(file) ?? [];
+    const [, name = ""] = /^(.*)\.(?:pid|exitcode)$/.exec(file) ?? [];
     const followed = this.#followed.get(name);
     const exitCode = followed && this.exitCodeOf(followed.run);
     if (exitCode !== undefined) this.#ended(name, exitCode);
@@ -303,6 +298,15 @@ export class ContainerLauncher implements ContainerExecutor {
     this.#watcher = undefined;
     clearInterval(this.#poll);
     this.#poll = undefined;
+  }
+
+  /** Empty when it is not there. */
+  #read(run: ContainerRun, extension: (typeof EXTENSIONS)[number]): string {
+    try {
+      return readFileSync(this.#file(run, extension), "utf8");
+    } catch {
+      return "";
+    }
   }
 
   #file(run: ContainerRun, extension: (typeof EXTENSIONS)[number]): string {

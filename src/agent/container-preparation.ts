@@ -15,7 +15,7 @@ import type { ContainerServices } from "./container-services.ts";
 import type { ContainerState } from "./container-state.ts";
 import { launchScript, resolveLaunch } from "./launch-context.ts";
 import { LocalizationReport } from "./localization-report.ts";
-import { messageOf } from "./log.ts";
+import { codeOf, messageOf } from "./log.ts";
 import type { ContainerCgroup, ContainerRecord, LaunchFacts } from "./state-store.ts";
 import { CREDENTIALS_FILE, checkPaths, fillWorkDirectory } from "./work-directory.ts";
 
@@ -135,15 +135,18 @@ export async function localizeResources(
 ): Promise<Readonly<Record<string, string>>> {
   if (!localResources || Object.keys(localResources).length === 0) return {};
   const { containerId, services } = state;
-  const report = new LocalizationReport((localization) => {
-    const subState = state.phase === "NEW" ? "LOCALIZING" : state.status.subState;
-    state.setStatus({ localization, subState });
-  });
+  const report = new LocalizationReport(
+    () => services.localization.progress(containerId),
+    (localization) => {
+      const subState = state.phase === "NEW" ? "LOCALIZING" : state.status.subState;
+      state.setStatus({ localization, subState });
+    },
+  );
   try {
     const applicationId = applicationOfContainer(containerId);
     const reply = await services.localization.localize(
       { user, applicationId, containerId, resources: localResources },
-      (progress) => report.take(progress),
+      () => report.changed(),
     );
     if (!reply.ok) throw new LaunchFailure(EXIT.INVALID, reply.error.message);
     return reply.value;
@@ -197,10 +200,24 @@ function directoriesOf({ home }: ContainerServices, place: PreparedPlace) {
 /** `shared` ones may be there, with the rights that their first user needed; `own` ones are 0700. */
 async function makeDirectories(shared: readonly string[], own: readonly string[]): Promise<void> {
   try {
-    for (const path of [...shared, ...own]) await mkdir(path, { recursive: true, mode: 0o700 });
-    // mkdir's mode is subject to the umask, and does nothing for a directory that is there.
-    for (const path of own) await chmod(path, 0o700);
+    for (const path of shared) await makeDirectory(path);
+    for (const path of own) {
+      const isNew = await makeDirectory(path);
+      if (!isNew) await chmod(path, 0o700);
+    }
   } catch (error) {
     throw new LaunchFailure(EXIT.DISKS_FAILED, `directories are unusable: ${messageOf(error)}`);
+  }
+}
+
+/** False when it was there. Most often all but the last one are. */
+async function makeDirectory(path: string): Promise<boolean> {
+  try {
+    await mkdir(path, 0o700);
+    return true;
+  } catch (error) {
+    if (codeOf(error) === "EEXIST") return false;
+    if (codeOf(error) !== "ENOENT") throw error;
+    return (await mkdir(path, { recursive: true, mode: 0o700 })) !== undefined;
   }
 }

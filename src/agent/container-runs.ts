@@ -236,8 +236,8 @@ export class ContainerRuns {
     const leader = { identity: process?.identity, workDirectory: placed?.workDirectory };
     const kill = () => process?.kill();
     if (cgroup) {
-      kill();
-      killGroup(cgroup);
+      if (process) kill();
+      else killGroup(cgroup);
     } else if (!(await endRemaining(monitor, containerId, leader, kill))) {
       this.#state.log("container.remaining", "processes of it cannot be killed");
     }
@@ -253,10 +253,10 @@ export class ContainerRuns {
         "was not found.";
       return { exitStatus: EXIT.LOST, diagnostics };
     }
-    const isMemoryKill =
+    const wasMemoryKill = () =>
       (cgroup !== undefined && oomKills(cgroup) > 0) ||
       executor.wasMemoryKill?.({ containerId, run });
-    if (exitCode !== 0 && isMemoryKill) {
+    if (exitCode !== 0 && wasMemoryKill()) {
       const diagnostics = describeMemoryKill(containerId, resource.memoryMb);
       return { exitStatus: EXIT.KILLED_EXCEEDED_PMEM, diagnostics };
     }

@@ -2,7 +2,7 @@
  * Devices over a container's life: assigned when it is about to start, kept on the disk, told to it in
  * its environment, free again when its processes are gone.
  *
- *   {directory}/{containerId}.json
+ *   {directory}/journal
  */
 import { mkdir } from "node:fs/promises";
 import * as z from "zod";
@@ -10,7 +10,7 @@ import type { ContainerId } from "../shared/ids.ts";
 import type { Resource } from "../shared/resource.ts";
 import type { ApplicationContainer, ApplicationService } from "./applications.ts";
 import { type Device, DeviceAllocator } from "./devices.ts";
-import { DurableFiles } from "./durable-files.ts";
+import { DurableRecords } from "./durable-records.ts";
 import type { Log } from "./log.ts";
 
 const storedSchema = z.object({
@@ -30,12 +30,12 @@ export class DeviceService implements ApplicationService {
   readonly name = "devices";
   readonly #allocator: DeviceAllocator;
   readonly #resourceOf: DeviceServiceOptions["resourceOf"];
-  readonly #files: DurableFiles<z.infer<typeof storedSchema>>;
+  readonly #files: DurableRecords<z.infer<typeof storedSchema>>;
 
   private constructor({ devices, directory, resourceOf, log }: DeviceServiceOptions) {
     this.#allocator = new DeviceAllocator(devices);
     this.#resourceOf = resourceOf;
-    this.#files = new DurableFiles(directory, (json) => storedSchema.parse(json), log);
+    this.#files = new DurableRecords(directory, (json) => storedSchema.parse(json), log);
   }
 
   /** Takes up what an earlier agent has assigned. */

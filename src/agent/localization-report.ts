@@ -11,18 +11,24 @@ const INTERVAL_MS = 10_000;
 type Localization = NonNullable<ContainerStatus["localization"]>;
 
 export class LocalizationReport {
+  readonly #progress: () => LocalizationProgress | undefined;
   readonly #tell: (localization: Localization) => void;
-  #latest: LocalizationProgress | undefined;
+  #hasChanged = false;
   #timer: NodeJS.Timeout;
 
-  constructor(tell: (localization: Localization) => void) {
+  /** `progress` answers the whole truth; it is asked only when it is told. */
+  constructor(
+    progress: () => LocalizationProgress | undefined,
+    tell: (localization: Localization) => void,
+  ) {
+    this.#progress = progress;
     this.#tell = tell;
     this.#timer = setTimeout(() => this.#report(), FIRST_MS);
   }
 
-  /** The whole truth, as often as it changes. */
-  take(progress: LocalizationProgress): void {
-    this.#latest = progress;
+  /** As often as anything is other than before. */
+  changed(): void {
+    this.#hasChanged = true;
   }
 
   close(): void {
@@ -30,8 +36,9 @@ export class LocalizationReport {
   }
 
   #report(): void {
-    if (this.#latest) this.#tell(summaryOf(this.#latest));
-    this.#latest = undefined;
+    const progress = this.#hasChanged ? this.#progress() : undefined;
+    this.#hasChanged = false;
+    if (progress) this.#tell(summaryOf(progress));
     this.#timer = setTimeout(() => this.#report(), INTERVAL_MS);
   }
 }

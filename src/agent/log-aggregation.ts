@@ -18,7 +18,7 @@ import {
 import type { ContainerLaunchContext } from "../shared/container.ts";
 import type { ContainerId } from "../shared/ids.ts";
 import type { ApplicationContainer, ApplicationService } from "./applications.ts";
-import { DurableFiles } from "./durable-files.ts";
+import { DurableRecords } from "./durable-records.ts";
 import { type Log, messageOf } from "./log.ts";
 import { type LogFilter, LogsRefused, type LogUploader, logFilters } from "./log-uploader.ts";
 
@@ -68,7 +68,7 @@ const BACKOFF_MAX_MS = 60_000;
 export class LogAggregationService implements ApplicationService {
   readonly name = "log-aggregation";
   readonly #options: LogAggregationOptions;
-  readonly #files: DurableFiles<LogRecord>;
+  readonly #files: DurableRecords<LogRecord>;
   readonly #containers = new Map<ContainerId, Container>();
   readonly #recovered = new Set<ContainerId>();
   readonly #closed = new AbortController();
@@ -80,7 +80,7 @@ export class LogAggregationService implements ApplicationService {
     this.#options = options;
     const directory = join(options.home, "log-aggregation");
     mkdirSync(directory, { recursive: true, mode: 0o700 });
-    this.#files = new DurableFiles(directory, (json) => recordSchema.parse(json), options.log);
+    this.#files = new DurableRecords(directory, (json) => recordSchema.parse(json), options.log);
   }
 
   /** Resolves when the container is noted on the disk; the store is told of it meanwhile. */

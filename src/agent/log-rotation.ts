@@ -4,7 +4,7 @@
  * copied, no line is lost on the way, and a byte keeps its offset for ever. Where the hole ends is noted
  * on the disk before it is made; whoever reads a log begins there:
  *
- *   {home}/log-rotation/{containerId}.json
+ *   {home}/log-rotation/journal
  *
  * What the cluster's store is to have goes there first. Only a file that is twice as long as it may be
  * (the store is away, or slower than the container) loses what is nowhere else.
@@ -16,7 +16,7 @@ import * as z from "zod";
 import { containerIdSchema } from "../shared/aggregated-logs.ts";
 import type { ContainerId } from "../shared/ids.ts";
 import type { AgentHome } from "./agent-home.ts";
-import { DurableFiles } from "./durable-files.ts";
+import { DurableRecords } from "./durable-records.ts";
 import { lineStart } from "./line-start.ts";
 import { codeOf, type Log, messageOf } from "./log.ts";
 import { punchHole } from "./punch-hole.ts";
@@ -51,12 +51,12 @@ type RotationRecord = z.output<typeof recordSchema>;
 
 export class LogRotation {
   readonly #options: LogRotationOptions;
-  readonly #files: DurableFiles<RotationRecord>;
+  readonly #files: DurableRecords<RotationRecord>;
   readonly #records = new Map<ContainerId, RotationRecord>();
 
   private constructor(options: LogRotationOptions, directory: string) {
     this.#options = options;
-    this.#files = new DurableFiles(directory, (json) => recordSchema.parse(json), options.log);
+    this.#files = new DurableRecords(directory, (json) => recordSchema.parse(json), options.log);
   }
 
   /** Takes up what earlier agents have dropped. */

@@ -20,7 +20,7 @@ import type { ContainerExecutors } from "./container-runtime.ts";
 import { ContainersMonitor, type MonitorOptions } from "./containers-monitor.ts";
 import { DeviceService } from "./device-service.ts";
 import { discoverDevices } from "./devices.ts";
-import { NewerFormatError } from "./durable-files.ts";
+import { NewerFormatError } from "./durable-records.ts";
 import { type ExecutorsOptions, openExecutors } from "./executors.ts";
 import { findCredential, joinCluster, mayJoinLater, type NodeCredential } from "./join.ts";
 import {

@@ -1,11 +1,11 @@
 /**
  * One look at the machine's processes for all who ask at about the same time. A look is taken after
  * it was asked for, and at once as a rule; when many containers end, looking takes no more than a
- * tenth of the agent's time.
+ * fiftieth of the agent's time.
  */
 import { type ProcessStat, readProcesses } from "./process-table.ts";
 
-const TIME_SHARE = 0.1;
+const TIME_SHARE = 0.02;
 
 export class ProcessLook {
   readonly #waiting: ((processes: readonly ProcessStat[]) => void)[] = [];

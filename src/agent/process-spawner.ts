@@ -21,16 +21,21 @@ import { quote } from "./shell-words.ts";
 /** Shells keep a little of each process they ever started, some also its zombie. */
 const LAUNCHES_PER_SHELL = 4_096;
 
-/** `/proc/PID/fd`: the agent's own open files, so that no link is followed to them. */
+/**
+ * `/proc/PID/fd`: the agent's own open files, so that no link is followed to them. `-P`: nothing of
+ * the way to a directory is looked at that the kernel does not look at. The shell reads what it is
+ * told byte by byte, so that a launch says little.
+ */
 const LAUNCH = `
 exec 3>&1 >/dev/null
+setsid=$(command -v setsid)
 failed() { printf 'failed %s %s\\n' "$key" "$1" >&3; exit 1; }
 launch() {
   key=$1 stdout=/proc/$PPID/fd/$3 stderr=/proc/$PPID/fd/$4
-  command -v setsid >/dev/null || failed 'this machine has no setsid (util-linux)'
-  cd "$2" || failed "cannot enter $2"
+  [ "$setsid" ] || failed 'this machine has no setsid (util-linux)'
+  cd -P "$2" || failed "cannot enter $2"
   shift 4
-  { exec setsid $PROGRAM "$key" "$@"; } >>"$stdout" 2>>"$stderr" || failed 'cannot write its output'
+  { exec "$setsid" $PROGRAM "$key" "$@"; } >>"$stdout" 2>>"$stderr" || failed 'cannot write its output'
 }
 `;
 

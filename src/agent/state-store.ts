@@ -1,9 +1,10 @@
 /**
  * NMStateStoreService: what a restarted agent needs to find its containers and applications again.
  *
- *   {state}/{containerId}.json               the container's record
- *   {state}/{containerId}.launch-{version}   its launch contexts (0600), until it has ended
- *   {state}/applications/{applicationId}.json
+ *   {state}/journal                          the containers' records (durable-records.ts)
+ *   {state}/format.json                      says that it is there to agents that know none
+ *   {state}/{containerId}.launch-{version}   a container's launch contexts (0600), until it has ended
+ *   {state}/applications/journal             the applications' records
  *
  * A record is on the disk before a process is spawned, before it is signalled by order, and before
  * its end is reported. Exit codes are written by the supervising shell (container-launcher.ts) and
@@ -11,16 +12,17 @@
  * Tokens are not stored.
  */
 import { mkdirSync } from "node:fs";
-import { readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { readdir, readFile, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
 import { type ContainerLaunchContext, containerStatusSchema } from "../shared/container.ts";
 import type { ContainerId } from "../shared/ids.ts";
-import { DurableFiles, NewerFormatError } from "./durable-files.ts";
-import type { Log } from "./log.ts";
+import { DurableRecords, NewerFormatError } from "./durable-records.ts";
+import { readFormat, writeFormat } from "./former-files.ts";
+import { codeOf, type Log } from "./log.ts";
 
-/** Raised when an older agent would misread a record. */
-const FORMAT = 2;
+/** Raised when an older agent would misread a record, or where it is. */
+const FORMAT = 3;
 
 const readinessCheckSchema = z.object({
   type: z.enum(["DEFAULT", "HTTP", "PORT"]),
@@ -122,18 +124,18 @@ export type ApplicationRecord = Readonly<z.infer<typeof applicationSchema>>;
 
 export class StateStore {
   readonly #directory: string;
-  readonly #records: DurableFiles<z.infer<typeof recordSchema>>;
+  readonly #records: DurableRecords<z.infer<typeof recordSchema>>;
   /** Versions of the launch contexts that are kept of each container. */
   readonly #launches = new Map<ContainerId, Set<number>>();
   /** By application id. */
-  readonly applications: DurableFiles<ApplicationRecord>;
+  readonly applications: DurableRecords<ApplicationRecord>;
 
   constructor(directory: string, log: Log) {
     this.#directory = directory;
-    this.#records = new DurableFiles(directory, parseRecord, log);
+    this.#records = new DurableRecords(directory, parseRecord, log);
     const applications = join(directory, "applications");
     mkdirSync(applications, { recursive: true, mode: 0o700 });
-    this.applications = new DurableFiles(
+    this.applications = new DurableRecords(
       applications,
       (json) => applicationSchema.parse(json),
       log,
@@ -150,11 +152,16 @@ export class StateStore {
    * lose the container.
    */
   async readAll(): Promise<ContainerRecord[]> {
+    const format = await readFormat(this.#directory);
+    checkFormat(format ?? FORMAT);
     for (const name of await readdir(this.#directory)) {
       const [, containerId, version] = /^(.*)\.launch-(\d+)$/.exec(name) ?? [];
       if (containerId !== undefined) this.#versionsOf(containerId).add(Number(version));
     }
-    return this.#records.readAll();
+    const records = await this.#records.readAll();
+    // Before the first change, since an earlier agent would not see it.
+    if (format !== FORMAT) await writeFormat(this.#directory, FORMAT);
+    return records;
   }
 
   remove(containerId: ContainerId): Promise<void> {
@@ -179,7 +186,7 @@ export class StateStore {
     const versions = this.#versionsOf(containerId);
     for (const version of versions) {
       if (keep.includes(version)) continue;
-      await rm(this.#launchPath(containerId, version), { force: true });
+      await unlinkIfThere(this.#launchPath(containerId, version));
       versions.delete(version);
     }
     if (versions.size === 0) this.#launches.delete(containerId);
@@ -201,14 +208,28 @@ export class StateStore {
   }
 }
 
-function parseRecord(json: unknown): z.infer<typeof recordSchema> {
-  const { format = 1 } = z.object({ format: z.number().optional() }).parse(json);
-  if (format > FORMAT) {
-    throw new NewerFormatError(
-      `the node's state was written by a newer agent (format ${format}; this one knows ${FORMAT})`,
-    );
+async function unlinkIfThere(path: string): Promise<void> {
+  try {
+    await unlink(path);
+  } catch (error) {
+    if (codeOf(error) !== "ENOENT") throw error;
   }
-  return format === 1 ? fromFormat1(json) : recordSchema.parse(json);
+}
+
+function parseRecord(json: unknown): z.infer<typeof recordSchema> {
+  const record = z.looseObject({ format: z.number().default(1) }).parse(json);
+  checkFormat(record.format);
+  // Format 2 had the same records in files of their own.
+  return record.format === 1
+    ? fromFormat1(json)
+    : recordSchema.parse({ ...record, format: FORMAT });
+}
+
+function checkFormat(format: number): void {
+  if (format <= FORMAT) return;
+  throw new NewerFormatError(
+    `the node's state was written by a newer agent (format ${format}; this one knows ${FORMAT})`,
+  );
 }
 
 function fromFormat1(json: unknown): z.infer<typeof recordSchema> {

@@ -3,7 +3,7 @@
  * the files of its launch context, its credentials file. Every path comes from a user, so that
  * none may lead outside: relative, without `..`, and through no link that is there already.
  */
-import { lstat, mkdir, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { lstat, mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { ContainerLaunchContext } from "../shared/container.ts";
 import { fail, ok, type Reply } from "../shared/errors.ts";
@@ -82,16 +82,16 @@ export async function fillWorkDirectory(
     await rm(join(workDirectory, path), { recursive: true, force: true });
   }
   for (const [path, target] of Object.entries(localized)) {
-    await place(workDirectory, path, (temporary) => symlink(target, temporary));
+    await place(workDirectory, path, (link) => symlink(target, link));
   }
   for (const [path, { content, executable }] of Object.entries(launch.files ?? {})) {
-    await place(workDirectory, path, (temporary) => writeOwned(temporary, content, executable));
+    await place(workDirectory, path, (target) => writeOwned(target, content, executable));
   }
   if (launch.credentials !== undefined) {
     const secrets = JSON.stringify(launch.credentials);
-    await place(workDirectory, CREDENTIALS_FILE, (temporary) => writeOwned(temporary, secrets));
+    await place(workDirectory, CREDENTIALS_FILE, (target) => writeOwned(target, secrets));
   }
-  await place(workDirectory, LAUNCH_SCRIPT, (temporary) => writeOwned(temporary, script, true));
+  await place(workDirectory, LAUNCH_SCRIPT, (target) => writeOwned(target, script, true));
 }
 
 function pathsOf({ localResources, files, credentials }: ContainerLaunchContext): string[] {
@@ -100,25 +100,27 @@ function pathsOf({ localResources, files, credentials }: ContainerLaunchContext)
 }
 
 /**
- * Makes it under a name of its own and renames it into place: a link that lies there is replaced,
- * not followed, and nobody sees it half-written.
+ * Makes what must not be there yet, so that no link is followed; what is there under its name goes
+ * first. There is no process meanwhile that could see it half-written.
  */
 async function place(
   workDirectory: string,
   path: string,
-  make: (temporary: string) => Promise<void>,
+  make: (target: string) => Promise<void>,
 ): Promise<void> {
   if (await isBehindLink(workDirectory, path)) {
     throw new Error(`"${path}" lies behind a link in the work directory`);
   }
   const target = join(workDirectory, path);
-  await mkdir(dirname(target), { recursive: true, mode: OWNER_ONLY });
-  const temporary = join(workDirectory, ".selvedge.tmp");
-  await rm(temporary, { recursive: true, force: true });
-  await make(temporary);
-  // A directory cannot be renamed over.
-  if (await isDirectory(target)) await rm(target, { recursive: true });
-  await rename(temporary, target);
+  const isNested = path.includes("/");
+  if (isNested) await mkdir(dirname(target), { recursive: true, mode: OWNER_ONLY });
+  try {
+    await make(target);
+  } catch (error) {
+    if (codeOf(error) !== "EEXIST") throw error;
+    await rm(target, { recursive: true });
+    await make(target);
+  }
 }
 
 function writeOwned(path: string, content: string, executable = false): Promise<void> {
@@ -131,10 +133,6 @@ async function isBehindLink(workDirectory: string, path: string): Promise<boolea
     if (stat?.isSymbolicLink()) return true;
   }
   return false;
-}
-
-async function isDirectory(path: string): Promise<boolean> {
-  return (await lstatOf(path))?.isDirectory() ?? false;
 }
 
 async function lstatOf(path: string) {

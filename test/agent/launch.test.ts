@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { eventually } from "../support/eventually.ts";
+import { storedRecord, storedRecords } from "../support/journal.ts";
 import { TestNode } from "./test-node.ts";
 import { launchContext, signingKey } from "./test-tracker.ts";
 
@@ -78,8 +79,7 @@ it("[RG19] gives the container the way to the registry, and its credential where
   expect(lines).toContain(`SELVEDGE_REGISTRY_PATH=${registry.path}`);
   const told = lines.filter((line) => line.includes("secret"));
   expect(told).toEqual(["SELVEDGE_REGISTRY_TOKEN=ey.secret"]);
-  const record = readFileSync(join(node.home, "nm-state", `${id}.json`), "utf8");
-  expect(record).not.toContain("secret");
+  expect(readFileSync(node.state("journal"), "utf8")).not.toContain("secret");
 });
 
 it("keeps directories, scripts and logs for their owner's eyes only", async () => {
@@ -91,7 +91,7 @@ it("keeps directories, scripts and logs for their owner's eyes only", async () =
   expect(mode(join(node.workDirectory(id), "launch_container.sh"))).toBe("700");
   expect(mode(node.logDirectory(id))).toBe("700");
   expect(mode(join(node.logDirectory(id), "stdout"))).toBe("600");
-  expect(mode(join(node.home, "nm-state", `${id}.json`))).toBe("600");
+  expect(mode(node.state("journal"))).toBe("600");
 });
 
 it("reports a failure with its exit code and the end of stderr", async () => {
@@ -147,7 +147,7 @@ it("never launches a container twice, not even a forgotten one", async () => {
 it("[NM191] keeps nothing of a forgotten container once its token has expired", async () => {
   const agent = await node.start();
   const id = await node.run(1, launchContext("true"), { expiresInSeconds: 2 });
-  const state = join(node.home, "nm-state");
+  const state = node.state("");
   const files = () => readdirSync(state).filter((name) => name.startsWith(id));
   await node.tracker.untilState(id, "COMPLETE");
   node.tracker.acknowledge(id);
@@ -155,11 +155,12 @@ it("[NM191] keeps nothing of a forgotten container once its token has expired", 
   await agent.close();
   expect(files().length).toBeGreaterThan(0);
   // Its record says until when a doubled order must be recognised.
-  const { tokenExpiresMs } = JSON.parse(readFileSync(join(state, `${id}.json`), "utf8"));
-  await eventually(() => expect(Date.now()).toBeGreaterThan(tokenExpiresMs));
+  const { tokenExpiresMs } = storedRecord(state, id);
+  await eventually(() => expect(Date.now()).toBeGreaterThan(Number(tokenExpiresMs)));
   node.tracker.desired.clear();
   await node.start();
   expect(files()).toEqual([]);
+  expect([...storedRecords(state)]).toEqual([]);
 });
 
 it("gives no two live containers the same port", async () => {
@@ -231,8 +232,7 @@ it("logs no tokens, environments or commands", async () => {
   const id = await node.run(1, launch);
   await node.tracker.untilState(id, "COMPLETE");
   expect(JSON.stringify(node.lines)).not.toContain("hunter2");
-  const record = readFileSync(join(node.home, "nm-state", `${id}.json`), "utf8");
-  expect(record).not.toContain("hunter2");
+  expect(readFileSync(node.state("journal"), "utf8")).not.toContain("hunter2");
   const events = node.lines.map(({ event }) => event);
   expect(events).toEqual(
     expect.arrayContaining(["agent.started", "connection.up", "container.exited"]),

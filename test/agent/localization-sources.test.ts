@@ -274,6 +274,26 @@ describe("a transfer that breaks", () => {
     });
   }
 
+  it("[NM221] one after the other comes over the connection that is there", async () => {
+    const service = await node.start();
+    for (const path of ["/first", "/second", "/third"]) {
+      expect(await contentOf(service, { url: server.serve(path, path) })).toBe(path);
+    }
+    expect(new Set(server.requests.map(({ socket }) => socket)).size).toBe(1);
+  });
+
+  it("[NM221] a kept connection that its server has given up costs no attempt", async () => {
+    const service = await node.start();
+    await contentOf(service, { url: server.serve("/first", "x") });
+    const [{ socket: kept } = { socket: undefined }] = server.requests;
+    const url = server.on("/second", (request, response) => {
+      if (request.socket === kept) request.socket.destroy();
+      else response.end("it came");
+    });
+    expect(await contentOf(service, { url })).toBe("it came");
+    expect(node.waits).toEqual([]);
+  });
+
   it("[NM30] goes on where it broke off", async () => {
     const url = breakOnce('"v1"', (range, response) => {
       const start = Number(/^bytes=(\d+)-$/.exec(range ?? "")?.[1]);

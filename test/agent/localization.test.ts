@@ -250,16 +250,20 @@ it("[NM24] what an application without a container here had stays while the appl
   expect(existsSync(path)).toBe(false);
 });
 
-it("[NM24] an archive unpacked before the machine went down is unpacked again", async () => {
-  const url = server.serve("/a.tar", createTar([{ name: "a", content: "1" }]));
-  const asked = { url, type: "ARCHIVE", visibility: "PUBLIC" } as const;
+it.each([
+  ["an archive is unpacked again", "ARCHIVE", createTar([{ name: "a", content: "1" }]), 2],
+  ["a small file is fetched again", "FILE", "x", 2],
+  ["a file of a megabyte is still there", "FILE", "x".repeat(2 ** 20), 1],
+] as const)("[NM220] after the machine went down %s", async (_what, type, content, requests) => {
+  const url = server.serve("/a.tar", content);
+  const asked = { url, type, visibility: "PUBLIC" } as const;
   const record = join(dirname(await pathOf(await node.start(), asked)), ".localized");
   await pathOf(await node.start(), asked);
   expect(server.requests).toHaveLength(1);
   const text = readFileSync(record, "utf8");
   writeFileSync(record, text.replace(/"bootId":"[^"]*"/, '"bootId":"an earlier one"'));
   await pathOf(await node.start(), asked);
-  expect(server.requests).toHaveLength(2);
+  expect(server.requests).toHaveLength(requests);
 });
 
 it("[NM24] a restarted agent finds its copies, who uses them, and when they were last used", async () => {
@@ -425,10 +429,10 @@ it("[NM27] an agent that stops leaves nothing half-made", async () => {
 it("[NM32] a person sees how far each resource is", async () => {
   const service = await node.start();
   const { url, responses } = held("/model");
-  const told: LocalizationProgress[] = [];
+  const told: (LocalizationProgress | undefined)[] = [];
   const resources = { model: { url, type: "FILE", visibility: "PUBLIC" } } as const;
   const request = { user: "ann", applicationId: APPLICATION, containerId: "c1", resources };
-  const localized = service.localize(request, (progress) => told.push(progress));
+  const localized = service.localize(request, () => told.push(service.progress("c1")));
   await eventually(() => expect(responses).toHaveLength(1));
   responses[0]?.writeHead(200, { "content-length": 10 });
   responses[0]?.write("12345");

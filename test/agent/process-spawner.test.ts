@@ -85,6 +85,18 @@ it("[NM150] an exit code is on the disk also when no agent is there to hear it",
   expect(launcher.exitCodeOf(alone)).toBe(5);
 });
 
+it("[NM224] an exit code that a former agent's shell has left is found", async () => {
+  const former = request(1, "");
+  const file = (extension: string) => join(directory, `${former.containerId}.${extension}`);
+  writeFileSync(file("pid"), readFileSync(`/proc/${process.pid}/stat`));
+  writeFileSync(file("exitcode.tmp"), "   \n");
+  expect(launcher.exitCodeOf(former)).toBeUndefined();
+  writeFileSync(file("exitcode"), "6  \n");
+  expect(launcher.exitCodeOf(former)).toBe(6);
+  await launcher.forget(former.containerId);
+  expect(readdirSync(directory)).toEqual([former.containerId]);
+});
+
 it("[NM151] nothing of the shells comes with a container's environment, and its files go with it", async () => {
   const plain = request(1, "exec env");
   const { exited } = await launcher.launch(plain);

@@ -1,6 +1,6 @@
 /** Daemons that leave their container's session and parents, where no control group holds them. */
 import { spawn } from "node:child_process";
-import { existsSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { isAlive, type ProcessIdentity, readStat } from "../../src/agent/process-table.ts";
@@ -106,8 +106,7 @@ it("[NM131] what a container left that ended without an agent goes when there is
   const daemon = await daemonOf(id);
   await first.close();
   release(id);
-  const exitCode = join(node.home, "nm-state", `${id}.exitcode`);
-  await eventually(() => expect(existsSync(exitCode)).toBe(true));
+  await eventually(() => expect(node.hasExitCode(id)).toBe(true));
   expect(runs(daemon)).toBe(true);
   await node.start();
   expect(node.tracker.statuses.get(id)).toMatchObject({ state: "COMPLETE", exitStatus: 4 });

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { startNodeManager } from "../../src/agent/main.ts";
 import { eventually } from "../support/eventually.ts";
+import { storedRecord, storeRecord } from "../support/journal.ts";
 import { NodeAudit } from "../support/node-audit.ts";
 import { runs, TestNode } from "./test-node.ts";
 import { launchContext } from "./test-tracker.ts";
@@ -43,15 +44,13 @@ async function kill(victim: ChildProcess, signal: "SIGKILL" | "SIGTERM"): Promis
 
 /** The pid of the supervising shell, as soon as it has claimed its file. */
 async function leaderOf(id: string): Promise<number> {
-  const path = join(node.home, "nm-state", `${id}.pid`);
+  const path = node.state(`${id}.pid`);
   return eventually(() => {
     const pid = Number.parseInt(readFileSync(path, "utf8"), 10);
     expect(pid).toBeGreaterThan(1);
     return pid;
   });
 }
-
-const exitCodeFile = (id: string) => join(node.home, "nm-state", `${id}.exitcode`);
 
 it("finds its containers after kill -9: the running one goes on, the ended ones' codes are there", async () => {
   const first = await startAgentProcess();
@@ -65,7 +64,7 @@ it("finds its containers after kill -9: the running one goes on, the ended ones'
   await kill(first, "SIGKILL");
 
   writeFileSync(join(node.workDirectory(ending), "go"), "");
-  await eventually(() => expect(existsSync(exitCodeFile(ending))).toBe(true));
+  await eventually(() => expect(node.hasExitCode(ending)).toBe(true));
   const pid = Number(node.stdout(going));
   expect(runs(pid)).toBe(true);
 
@@ -150,7 +149,7 @@ it("kills what a container left behind that ended while the agent was away", asy
   });
   await first.close();
   writeFileSync(join(node.workDirectory(id), "go"), "");
-  await eventually(() => expect(existsSync(exitCodeFile(id))).toBe(true));
+  await eventually(() => expect(node.hasExitCode(id)).toBe(true));
   expect(runs(left)).toBe(true);
   await node.start();
   expect(node.tracker.statuses.get(id)).toMatchObject({ state: "COMPLETE", exitStatus: 0 });
@@ -166,14 +165,14 @@ it("never mistakes a recycled pid, or a pid from before a reboot, for its contai
   const [recycled = "", rebooted = ""] = ids;
   for (const id of ids) await leaderOf(id);
   await first.close();
-  const state = (name: string) => join(node.home, "nm-state", name);
+  const state = (name: string) => node.state(name);
   const stranger = spawn("sleep", ["60"]);
   const stat = readFileSync(`/proc/${stranger.pid}/stat`, "utf8");
   writeFileSync(state(`${rebooted}.pid`), stat);
   const later = stat.split(" ").with(21, "1").join(" ");
   writeFileSync(state(`${recycled}.pid`), later);
-  const record = JSON.parse(readFileSync(state(`${rebooted}.json`), "utf8"));
-  writeFileSync(state(`${rebooted}.json`), JSON.stringify({ ...record, bootId: "another" }));
+  const record = storedRecord(state(""), rebooted);
+  storeRecord(state(""), rebooted, { ...record, bootId: "another" });
   await node.start();
   expect(node.tracker.statuses.get(recycled)?.exitStatus).toBe(154);
   expect(node.tracker.statuses.get(rebooted)?.exitStatus).toBe(-100);

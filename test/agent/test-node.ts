@@ -76,6 +76,16 @@ export class TestNode {
     return join(this.home, "local", application, id);
   }
 
+  /** A path in the agent's own directory. */
+  state(name: string): string {
+    return join(this.home, "nm-state", name);
+  }
+
+  /** The supervising shell has left an exit code. */
+  hasExitCode(id: string): boolean {
+    return /^.*\n\d+\n$/.test(readFileSync(this.state(`${id}.pid`), "utf8"));
+  }
+
   stdout(id: string): string {
     return readFileSync(join(this.logDirectory(id), "stdout"), "utf8");
   }

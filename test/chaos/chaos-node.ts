@@ -24,6 +24,7 @@ import { applicationOfContainer, type ContainerId } from "../../src/shared/ids.t
 import { containerId } from "../agent/test-node.ts";
 import { type Claims, JOIN_TOKEN, launchContext, TestTracker } from "../agent/test-tracker.ts";
 import { auditExits } from "../support/exit-audit.ts";
+import { storedRecord } from "../support/journal.ts";
 import { type AuditedNode, NodeAudit } from "../support/node-audit.ts";
 import { containerProcesses, processEnvironment, processesNaming } from "../support/processes.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -166,7 +167,7 @@ export class ChaosNode {
 
   /** What the node keeps in mind of it, as JSON. */
   record(id: ContainerId): string {
-    return readFileSync(join(this.home, "nm-state", `${id}.json`), "utf8");
+    return JSON.stringify(storedRecord(join(this.home, "nm-state"), id));
   }
 
   /** The pids that the container has printed, one on each line, as soon as there are `count`. */

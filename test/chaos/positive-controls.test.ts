@@ -8,6 +8,7 @@ import { Cgroups } from "../../src/agent/cgroups.ts";
 import type { ContainerStatus } from "../../src/shared/container.ts";
 import { containerId } from "../agent/test-node.ts";
 import { auditExits } from "../support/exit-audit.ts";
+import { storeRecord } from "../support/journal.ts";
 import { NodeAudit } from "../support/node-audit.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -110,16 +111,18 @@ describe("the audit of a machine", () => {
     const work = `local/usercache/alice/appcache/application_1/${ID}`;
     mkdirSync(join(home, work), { recursive: true });
     mkdirSync(join(home, "nm-state", "applications"), { recursive: true });
-    const left = [
-      `nm-state/${ID}.launch-1`,
-      `nm-state/${ID}.json.tmp`,
-      "nm-state/applications/application_1.json",
-      "nm.lock",
-    ];
+    const left = [`nm-state/${ID}.launch-1`, "nm-state/journal.tmp", "nm.lock"];
     for (const path of left) writeFileSync(join(home, path), "{}");
+    storeRecord(join(home, "nm-state", "applications"), "application_1", {});
     execFileSync("mkfifo", [join(home, "nm-state", "pipe")]);
     expect(await audit.findings()).toEqual(
-      [...left, "nm-state/pipe", work, "local/usercache/alice/appcache/application_1"]
+      [
+        ...left,
+        "nm-state/applications/journal:application_1",
+        "nm-state/pipe",
+        work,
+        "local/usercache/alice/appcache/application_1",
+      ]
         .map((path) => `file ${path}`)
         .toSorted(),
     );
@@ -128,10 +131,8 @@ describe("the audit of a machine", () => {
   it("[NM132] lets the record of a forgotten container be, until its token has expired", async () => {
     mkdirSync(join(home, "nm-state"));
     const record = (phase: string, tokenExpiresMs: number) => {
-      for (const name of ["json", "pid", "exitcode"]) {
-        const content = JSON.stringify({ phase, tokenExpiresMs });
-        writeFileSync(join(home, "nm-state", `${ID}.${name}`), content);
-      }
+      storeRecord(join(home, "nm-state"), ID, { phase, tokenExpiresMs });
+      writeFileSync(join(home, "nm-state", `${ID}.pid`), "");
     };
     record("FORGOTTEN", Date.now() + 60_000);
     expect(await audit.findings()).toEqual([]);
@@ -140,7 +141,7 @@ describe("the audit of a machine", () => {
       ["COMPLETE", Date.now() + 60_000],
     ] as const) {
       record(phase, expiresMs);
-      expect(await audit.findings()).toHaveLength(3);
+      expect(await audit.findings()).toHaveLength(2);
     }
   });
 });

@@ -71,12 +71,12 @@ describe("node status", () => {
     mkdirSync(join(node.home, "logs", "application"), { recursive: true });
     writeFileSync(join(node.home, "logs", "application", "stdout"), Buffer.alloc(200_000, "x"));
     mkdirSync(join(node.home, "nm-state"));
-    writeFileSync(join(node.home, "nm-state", "container_1.json"), "{");
+    writeFileSync(join(node.home, "nm-state", "journal"), '["container_1",{}]\n');
     const after = await status();
     const logs = ({ disk }: { disk: { what: string; bytes: number }[] }) =>
       disk.find(({ what }) => what === "logs")?.bytes ?? 0;
     expect(logs(after) - logs(before)).toBeGreaterThanOrEqual(200_000);
-    expect(after.unreadable).toEqual(["container_1.json"]);
+    expect(after.unreadable).toEqual(["container_1"]);
   });
 });
 

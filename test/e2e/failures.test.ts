@@ -1,5 +1,5 @@
 /** What dies on the machines: agents, containers, whole machines. The service goes on. */
-import { existsSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { nodeHome, nodeId } from "../../scripts/local-cluster.ts";
@@ -97,8 +97,9 @@ describe("an agent that is killed", () => {
 
     await cluster.killAgent(node);
     writeFileSync(trigger, "");
-    const exitCode = join(nodeHome(cluster.home, node), "nm-state", `${id}.exitcode`);
-    await waitFor(() => existsSync(exitCode), { what: "the container to end" });
+    const run = join(nodeHome(cluster.home, node), "nm-state", `${id}.pid`);
+    const hasEnded = () => /^.*\n7\n$/.test(readFileSync(run, "utf8"));
+    await waitFor(hasEnded, { what: "the container to end" });
     expect((await cluster.services.get("ends")).state).toBe("STABLE");
     await cluster.startNode(node);
     await replaced("ends", "sleeper-0", id);

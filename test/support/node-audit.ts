@@ -10,8 +10,9 @@
  *   expect(await audit.findings()).toEqual([]);
  */
 import { readdirSync, readFileSync, readlinkSync, realpathSync } from "node:fs";
-import { join, relative } from "node:path";
+import { basename, dirname, join, relative } from "node:path";
 import { readProcesses } from "../../src/agent/process-table.ts";
+import { type StoredRecord, storedRecords } from "./journal.ts";
 
 const CGROUP_MOUNT = "/sys/fs/cgroup";
 /** Groups nest deep on machines with systemd; what is the node's is never deeper. */
@@ -167,39 +168,33 @@ function leftFiles(home: string, isRunning: boolean): string[] {
   const isExpected = (path: string) => {
     const name = path.replace(/^nm-state\/(?:confined\/)?/, "");
     const container = CONTAINER_NAME.exec(name)?.[1];
-    if (container !== undefined) {
-      return remembered.has(container) && /\.(?:json|pid|exitcode(?:\.tmp)?|\d+)$/.test(name);
-    }
+    if (container !== undefined) return remembered.has(container) && /\.(?:pid|\d+)$/.test(name);
     return EXPECTED.test(path) || (isRunning && path === "nm.lock");
   };
-  return readNames(home, true)
-    .filter((path) => !isExpected(path))
-    .toSorted();
+  const names = readNames(home, true);
+  const isRemembered = (path: string) => remembered.has(path.replace(/^nm-state\/journal:/, ""));
+  const records = names
+    .flatMap((path) => recordsIn(home, path))
+    .filter((path) => !isRemembered(path));
+  return [...names.filter((path) => !isExpected(path)), ...records].toSorted();
+}
+
+/** `{journal}:{name}` of each record in a journal. */
+function recordsIn(home: string, path: string): string[] {
+  if (basename(path) !== "journal") return [];
+  return [...storedRecords(dirname(join(home, path))).keys()].map((name) => `${path}:${name}`);
 }
 
 /** Logs stay for hours by design, and a user's directories for his next application. */
 const EXPECTED =
-  /^(?:credential\.json|log-aggregation|log-rotation|nm-state(?:\/(?:applications|confined|devices|docker|docker\/temporary))?|logs(?:\/.*)?|local(?:\/filecache|\/usercache(?:\/[^/]+(?:\/(?:appcache|filecache))?)?)?)$/;
+  /^(?:credential\.json|(?:log-aggregation|log-rotation|nm-state(?:\/(?:applications|devices))?)(?:\/journal)?|nm-state\/(?:format\.json|confined|docker|docker\/temporary)|logs(?:\/.*)?|local(?:\/filecache|\/usercache(?:\/[^/]+(?:\/(?:appcache|filecache))?)?)?)$/;
 
 /** Containers whose end is stored, and whose record may be there still. */
 function rememberedContainers(state: string): Set<string> {
-  const remembered = new Set<string>();
-  for (const name of readNames(state).filter((each) => CONTAINER_NAME.test(each))) {
-    if (!name.endsWith(".json")) continue;
-    const { phase, tokenExpiresMs } = parse(read(join(state, name)));
-    if (phase === "FORGOTTEN" && Number(tokenExpiresMs) > Date.now()) {
-      remembered.add(name.slice(0, -".json".length));
-    }
-  }
-  return remembered;
-}
-
-function parse(text: string): Readonly<Record<string, unknown>> {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return {};
-  }
+  const isRemembered = ({ phase, tokenExpiresMs }: StoredRecord) =>
+    phase === "FORGOTTEN" && Number(tokenExpiresMs) > Date.now();
+  const records = [...storedRecords(state)].filter(([, record]) => isRemembered(record));
+  return new Set(records.map(([name]) => name));
 }
 
 /** Everything in a directory, as paths relative to it; empty when it is gone. */

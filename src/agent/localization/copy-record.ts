@@ -10,6 +10,7 @@ import { createExclusively } from "./download-file.ts";
 
 /** No localized file begins with a dot. */
 const RECORD_NAME = ".localized";
+const DURABLE_BYTES_MIN = 1_048_576;
 
 const copyRecordSchema = z.object({
   key: z.string(),
@@ -23,11 +24,19 @@ const copyRecordSchema = z.object({
 });
 export type CopyRecord = Readonly<z.infer<typeof copyRecordSchema>>;
 
+/**
+ * Whether the copy is to be there still when the power has gone: a FILE that takes longer to fetch
+ * than to put on the disk. Others are fetched again.
+ */
+export function isDurable({ type, sizeBytes }: Pick<CopyRecord, "type" | "sizeBytes">): boolean {
+  return type === "FILE" && sizeBytes >= DURABLE_BYTES_MIN;
+}
+
 export async function writeCopyRecord(directory: string, record: CopyRecord): Promise<void> {
   const file = await createExclusively(join(directory, RECORD_NAME));
   try {
     await file.writeFile(JSON.stringify(record));
-    await file.sync();
+    if (isDurable(record)) await file.sync();
   } finally {
     await file.close();
   }
@@ -50,16 +59,15 @@ export type FoundCopy = {
 };
 
 /**
- * The copy in a directory; undefined for what cannot be trusted. Files are on the disk before their
- * record is; the many files of an ARCHIVE are not waited for, so one of an earlier boot may have
- * holes where the power went, and is fetched again.
+ * The copy in a directory; undefined for what cannot be trusted: one of an earlier boot that nobody
+ * has waited for the disk to have, and that may have holes where the power went.
  */
 export async function findCopy(directory: string, bootId: string): Promise<FoundCopy | undefined> {
   try {
     const recordPath = join(directory, RECORD_NAME);
     const record = copyRecordSchema.parse(JSON.parse(await readFile(recordPath, "utf8")));
     if (record.key !== basename(directory)) return undefined;
-    if (record.type === "ARCHIVE" && record.bootId !== bootId) return undefined;
+    if (record.bootId !== bootId && !isDurable(record)) return undefined;
     const path = join(directory, record.fileName);
     const copy = await stat(path);
     const isWhole = record.type === "ARCHIVE" ? copy.isDirectory() : copy.size === record.sizeBytes;

@@ -67,10 +67,10 @@ export class DownloadFile implements Sink {
     this.#changed(0, undefined);
   }
 
-  /** Gives the file its rights and puts it on the disk. Called once, at the end. */
-  async finish(modes: Modes): Promise<{ readonly sha256: string }> {
+  /** Gives the file its rights, and puts it on the disk if it is to be durable. Called once, at the end. */
+  async finish(modes: Modes, isDurable: boolean): Promise<{ readonly sha256: string }> {
     await giveRights(this.#file, modes);
-    await this.#file.sync();
+    if (isDurable) await this.#file.sync();
     return { sha256: this.#hash.digest("hex") };
   }
 

@@ -6,7 +6,7 @@ import { rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { LocalResource } from "../../shared/container.ts";
 import { unpack } from "./archive.ts";
-import { writeCopyRecord } from "./copy-record.ts";
+import { isDurable, writeCopyRecord } from "./copy-record.ts";
 import { type ByteBudget, type BytesListener, DownloadFile } from "./download-file.ts";
 import { fileTransfer } from "./file-source.ts";
 import { HttpSource } from "./http-source.ts";
@@ -14,6 +14,7 @@ import {
   type Modes,
   makeDirectory,
   type Place,
+  setRights,
   syncDirectory,
   temporaryPath,
 } from "./local-directories.ts";
@@ -58,6 +59,11 @@ export class FsDownload {
     this.#http = new HttpSource(options.allowances, options.limits);
   }
 
+  /** Nothing more is fetched. */
+  close(): void {
+    this.#http.close();
+  }
+
   /** Answers with the path of the file or directory, and its size. Leaves nothing when it throws. */
   async run(download: Download): Promise<{ readonly path: string; readonly sizeBytes: number }> {
     const { request, place, modes } = download;
@@ -71,13 +77,14 @@ export class FsDownload {
           : await this.#fetchAndUnpack(download, temporary);
       const { type } = resource;
       const { bootId } = this.#options;
-      await writeCopyRecord(temporary, { key, displayUrl, fileName, type, sizeBytes, bootId });
-      await makeDirectory(temporary, modes, "set");
-      await syncDirectory(temporary);
+      const record = { key, displayUrl, fileName, type, sizeBytes, bootId };
+      await writeCopyRecord(temporary, record);
+      await setRights(temporary, modes);
+      if (isDurable(record)) await syncDirectory(temporary);
       download.signal.throwIfAborted();
       const directory = join(place.cacheDirectory, key);
       await rename(temporary, directory);
-      await syncDirectory(place.cacheDirectory);
+      if (isDurable(record)) await syncDirectory(place.cacheDirectory);
       return { path: join(directory, fileName), sizeBytes };
     } catch (error) {
       // What cannot be removed now is removed at the next start; the error is what matters.
@@ -96,7 +103,6 @@ export class FsDownload {
     const unpacked = { archive, name: nameOf(request), root, modes, room, signal };
     const sizeBytes = await unpack(unpacked);
     await rm(archive);
-    await syncDirectory(root);
     return sizeBytes;
   }
 
@@ -109,7 +115,8 @@ export class FsDownload {
       const retries = { attemptsMax: limits.attemptsMax, backoffMs };
       const facts = await transferWithRetries(this.#transfer(request), file, retries, signal);
       checkSize(resource, file.bytes);
-      const { sha256 } = await file.finish(modes);
+      const { type } = resource;
+      const { sha256 } = await file.finish(modes, isDurable({ type, sizeBytes: file.bytes }));
       checkDigest(request, sha256);
       checkTimestamp(request, facts);
       return file.bytes;

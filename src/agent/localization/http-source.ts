@@ -1,13 +1,14 @@
 /**
  * `https:` and, where allowed, `http:` resources. Node's own client instead of `fetch`, because only
- * there the connection can be pinned to the address that was checked. Nothing of the agent's is sent
- * along: no cookie, no credential. A broken transfer goes on where it broke off, if the server still
- * has the same bytes (Range with If-Range).
+ * there the connection can be pinned to the address that was checked; it is kept for a while, and is
+ * still one to that address. Nothing of the agent's is sent along: no cookie, no credential. A broken
+ * transfer goes on where it broke off, if the server still has the same bytes (Range with If-Range).
  */
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import type { LookupFunction } from "node:net";
 import { getCACertificates } from "node:tls";
+import { codeOf } from "../log.ts";
 import { AddressPolicy } from "./address-policy.ts";
 import { redactUrl } from "./local-resource-request.ts";
 import { LocalizationFailure } from "./localization-failure.ts";
@@ -17,6 +18,9 @@ import { type Sink, type SourceAllowances, type Transfer, transient } from "./re
 const REDIRECTS = [301, 302, 303, 307, 308];
 /** Below 500: those that ask to come back, and those about a range, which is not asked for again. */
 const TRANSIENT_STATUSES = [206, 408, 416, 425, 429];
+/** How long a connection waits for the next resource of its server, and how many do. */
+const KEEP_ALIVE_MS = 4_000;
+const KEPT_PER_HOST_MAX = 4;
 /** HTTP dates count seconds. */
 const HTTP_DATE_STEP_MS = 1_000;
 
@@ -40,10 +44,16 @@ export class HttpSource {
       certificateAuthorities.length === 0
         ? {}
         : { ca: [...getCACertificates("default"), ...certificateAuthorities] };
+    const kept = { keepAlive: true, timeout: KEEP_ALIVE_MS, maxFreeSockets: KEPT_PER_HOST_MAX };
     this.#agents = {
-      "http:": new HttpAgent(proxy),
-      "https:": new HttpsAgent({ ...proxy, ...trust }),
+      "http:": new HttpAgent({ ...kept, ...proxy }),
+      "https:": new HttpsAgent({ ...kept, ...proxy, ...trust }),
     };
+  }
+
+  /** Lets go of the connections that are kept for the next resource. */
+  close(): void {
+    for (const agent of Object.values(this.#agents)) agent.destroy();
   }
 
   transfer(url: URL): Transfer {
@@ -129,7 +139,12 @@ export class HttpSource {
         answerTimeoutMs,
       );
       request.on("close", () => clearTimeout(patience));
-      request.on("error", reject);
+      request.on("error", (error) => {
+        // The server has given up a kept connection in the same moment: there is another one.
+        const isStale = request.reusedSocket && codeOf(error) === "ECONNRESET";
+        if (isStale) resolve(this.#request(url, headers, signal));
+        else reject(error);
+      });
       request.on("response", (response) => {
         clearTimeout(patience);
         request.on("timeout", () => response.destroy(slow(`was silent for ${idleTimeoutMs} ms`)));

@@ -127,24 +127,22 @@ export class LocalDirectories {
   async #makeCacheDirectory(local: string, scope: ResourceScope): Promise<string | undefined> {
     const { visibility, user, applicationId } = scope;
     const modes = this.modes(scope);
-    let directory = local;
+    const elements = {
+      PUBLIC: [],
+      PRIVATE: ["usercache", user],
+      APPLICATION: ["usercache", user, "appcache", applicationId],
+    }[visibility];
+    const cacheDirectory = join(local, ...elements, "filecache");
     try {
-      if (visibility !== "PUBLIC") {
-        directory = join(local, "usercache");
-        await makeDirectory(directory, USERCACHE_MODES, "keep");
-      }
-      const elements = {
-        PUBLIC: [],
-        PRIVATE: [user],
-        APPLICATION: [user, "appcache", applicationId],
-      };
-      for (const element of elements[visibility]) {
+      if (await isAsWanted(cacheDirectory, modes)) return cacheDirectory;
+      let directory = local;
+      for (const element of elements) {
         directory = join(directory, element);
-        await makeDirectory(directory, modes, "keep");
+        const isShared = element === "usercache";
+        await makeDirectory(directory, isShared ? USERCACHE_MODES : modes, "keep");
       }
-      directory = join(directory, "filecache");
-      await makeDirectory(directory, modes, "set");
-      return directory;
+      await makeDirectory(cacheDirectory, modes, "set");
+      return cacheDirectory;
     } catch (error) {
       this.#leaveOut(local, error);
       return undefined;
@@ -223,8 +221,27 @@ export async function makeDirectory(
     if (!(await lstat(path)).isDirectory()) throw new Error(`${path} is no directory`);
     if (existing === "keep") return;
   }
+  await setRights(path, { directory: mode, group });
+}
+
+/** Gives a directory exactly this mode, and the group that reads it. */
+export async function setRights(
+  path: string,
+  { directory: mode, group }: Pick<Modes, "directory" | "group">,
+): Promise<void> {
   if (group !== undefined) await chown(path, process.getuid?.() ?? 0, group);
   await chmod(path, mode);
+}
+
+async function isAsWanted(path: string, { directory: mode, group }: Modes): Promise<boolean> {
+  try {
+    const is = await lstat(path);
+    const hasGroup = group === undefined || is.gid === group;
+    return is.isDirectory() && (is.mode & 0o7777) === mode && hasGroup;
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return false;
+    throw error;
+  }
 }
 
 /** Puts a directory's entries on the disk. */

@@ -67,7 +67,7 @@ type Container = {
   readonly links: Map<string, LocalizedResource>;
   /** What it has references to, those of earlier launch contexts included. */
   readonly held: Set<LocalizedResource>;
-  onProgress: (progress: LocalizationProgress) => void;
+  onProgress: () => void;
 };
 
 type Wanted = readonly [link: string, request: LocalResourceRequest];
@@ -79,6 +79,7 @@ export class ResourceLocalizationService {
   readonly #limits: LocalizationLimits;
   readonly #bootId = readBootId();
   readonly #directories: LocalDirectories;
+  readonly #download: FsDownload;
   readonly #runner: LocalizerRunner;
   readonly #tracker = new LocalResourcesTracker();
   readonly #containers = new Map<ContainerId, Container>();
@@ -98,7 +99,7 @@ export class ResourceLocalizationService {
       freeBytes: options.freeBytes,
       readerGroup: options.readerGroup,
     });
-    const download = new FsDownload({
+    this.#download = new FsDownload({
       allowances: { ...NO_ALLOWANCES, ...allowances },
       limits,
       backoffMs: backoffMs ?? fullJitterBackoffMs,
@@ -108,7 +109,7 @@ export class ResourceLocalizationService {
     this.#runner = new LocalizerRunner({
       tracker: this.#tracker,
       directories: this.#directories,
-      download,
+      download: this.#download,
       limits,
       log,
       nowMs,
@@ -151,11 +152,12 @@ export class ResourceLocalizationService {
   /**
    * Resolves with the paths when everything is there. Otherwise with a failure that names the URL
    * and the reason; then the container has no references of this request, and those of earlier ones
-   * still. `onProgress` gets the whole truth on every change of a state and every 4 MB.
+   * still. `onProgress` is called on every change of a state and every 4 MB: `progress` then says
+   * the whole truth.
    */
   async localize(
     request: LocalizationRequest,
-    onProgress: (progress: LocalizationProgress) => void = () => undefined,
+    onProgress: () => void = () => undefined,
   ): Promise<Reply<LocalizedPaths>> {
     if (this.#isClosed) return fail("UNAVAILABLE", "the agent stops");
     const parsed = parseAll(request);
@@ -230,6 +232,7 @@ export class ResourceLocalizationService {
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#runner.stop("the agent stops", () => true);
+    this.#download.close();
   }
 
   /** The container waits for the resource now; the first who does has it fetched. */
@@ -243,10 +246,7 @@ export class ResourceLocalizationService {
   }
 
   #tell({ references }: LocalizedResource): void {
-    for (const containerId of references) {
-      const container = this.#containers.get(containerId);
-      container?.onProgress(progressOf(container.links));
-    }
+    for (const containerId of references) this.#containers.get(containerId)?.onProgress();
   }
 
   async #touch(path: string, nowMs: number): Promise<void> {

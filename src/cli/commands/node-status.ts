@@ -2,12 +2,13 @@
  * `selvedge node status`: what the agent of this machine has written down in its directory. Only
  * reads, needs neither the cluster nor the agent, and works while neither is there.
  */
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { lstat, readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
 import * as z from "zod";
 import type { NodeConfiguration } from "../../agent/main.ts";
+import { parseJournal } from "../../shared/journal.ts";
 import { cliError } from "../errors.ts";
 import { EXIT_CODE } from "../exit-codes.ts";
 import { formatTable, oneLine } from "../output.ts";
@@ -93,7 +94,7 @@ export async function readNodeStatus(
 ): Promise<NodeStatus> {
   const pid = runningAgent(home);
   const credential = readJson(join(home, "credential.json"), credentialSchema);
-  const { containers, unreadable } = readContainers(join(home, "nm-state"));
+  const { containers, unreadable } = readContainers(join(home, "nm-state", "journal"));
   const orOwn = (paths: readonly string[] | undefined, own: string) =>
     paths?.length ? paths : [join(home, own)];
   const disk: DiskUse[] = [];
@@ -133,12 +134,14 @@ function runningAgent(home: string): number | undefined {
   }
 }
 
-function readContainers(directory: string): Pick<NodeStatus, "containers" | "unreadable"> {
+function readContainers(journal: string): Pick<NodeStatus, "containers" | "unreadable"> {
+  const { records, broken } = parseJournal(
+    existsSync(journal) ? readFileSync(journal, "utf8") : "",
+  );
   const containers: ContainerRow[] = [];
-  const unreadable: string[] = [];
-  const names = existsSync(directory) ? readdirSync(directory) : [];
-  for (const name of names.filter((each) => each.endsWith(".json")).sort()) {
-    const record = readJson(join(directory, name), recordSchema);
+  const unreadable = broken.map((line) => `${journal}:${line}`);
+  for (const [name, json] of [...records].sort()) {
+    const { data: record } = recordSchema.safeParse(json);
     if (record === undefined) unreadable.push(name);
     // What is forgotten is kept only so that a late order is recognised.
     else if (record.phase !== "FORGOTTEN") {
