@@ -68,7 +68,13 @@ const ANSWER_MS = 10_000;
 const CLOSE_REPLACED = 4000;
 const CLOSE_POLICY = 1008;
 
-type Attachment = { readonly nodeId: NodeId; readonly session: number; readonly openedMs: number };
+type Attachment = {
+  readonly nodeId: NodeId;
+  readonly session: number;
+  readonly openedMs: number;
+  /** What is still under way on it is late: the node has said it again on the newer connection. */
+  readonly isReplaced?: boolean;
+};
 
 type Work =
   | { readonly key: "report"; readonly report: TrackerReport }
@@ -117,6 +123,8 @@ export class ResourceTracker
     await this.#verificationKeys();
     const { 0: client, 1: server } = new WebSocketPair();
     for (const older of this.ctx.getWebSockets(nodeId)) {
+      const before = older.deserializeAttachment() as Attachment;
+      older.serializeAttachment({ ...before, isReplaced: true } satisfies Attachment);
       older.close(CLOSE_REPLACED, "another connection of this node took over");
     }
     const session = crypto.getRandomValues(new Uint32Array(1))[0] ?? 0;
@@ -127,7 +135,8 @@ export class ResourceTracker
   }
 
   override async webSocketMessage(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
-    const { nodeId, session } = socket.deserializeAttachment() as Attachment;
+    const { nodeId, session, isReplaced } = socket.deserializeAttachment() as Attachment;
+    if (isReplaced) return;
     const message = typeof data === "string" ? parseAgentMessage(data) : undefined;
     if (!message) return socket.close(CLOSE_POLICY, "not a message of the node protocol");
     if (message.type === "register" && message.node.nodeId !== nodeId) {

@@ -111,7 +111,8 @@ export class TestTracker {
   onStatus: (status: ContainerStatus) => void = () => undefined;
   readonly #server: Server;
   readonly #sockets = new Set<WebSocket>();
-  readonly #byNode = new Map<string, WebSocket>();
+  /** The latest connection of each node, and its number. */
+  readonly #byNode = new Map<string, { readonly socket: WebSocket; readonly number: number }>();
   readonly #waiting = new Set<() => void>();
 
   private constructor(key: SigningKey, server: Server) {
@@ -235,6 +236,7 @@ export class TestTracker {
 
   #accept(socket: WebSocket): void {
     this.connections++;
+    const number = this.connections;
     this.#sockets.add(socket);
     socket.on("close", () => {
       this.#sockets.delete(socket);
@@ -247,20 +249,25 @@ export class TestTracker {
         if (this.isPingAnswered) socket.send("pong");
       } else {
         const message = agentMessageSchema.parse(JSON.parse(text));
-        if (message.type === "register") this.#takeOver(message.node.nodeId, socket);
+        if (message.type === "register" && !this.#takeOver(message.node.nodeId, socket, number)) {
+          return;
+        }
         for (const answer of this.#hear(message)) socket.send(JSON.stringify(answer));
       }
       this.#look();
     });
   }
 
-  /** What arrives late on a node's earlier connection is not heard any more. */
-  #takeOver(nodeId: string, socket: WebSocket): void {
-    const before = this.#byNode.get(nodeId);
-    this.#byNode.set(nodeId, socket);
-    if (!before || before === socket) return;
-    before.removeAllListeners("message");
-    before.close(4000, "another connection of this node took over");
+  /** What arrives late on a node's earlier connection is not heard any more; false: this is one. */
+  #takeOver(nodeId: string, socket: WebSocket, number: number): boolean {
+    const known = this.#byNode.get(nodeId);
+    if (known?.socket === socket) return true;
+    const isNewer = !known || number > known.number;
+    if (isNewer) this.#byNode.set(nodeId, { socket, number });
+    const older = isNewer ? known?.socket : socket;
+    older?.removeAllListeners("message");
+    older?.close(4000, "another connection of this node took over");
+    return isNewer;
   }
 
   #hear(message: AgentMessage): TrackerMessage[] {

@@ -1,10 +1,12 @@
 /** Nodes and their connections: who is lost when, and what a node can make others believe. */
-import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { TrackedNode } from "../../src/core/cluster/tracker.ts";
 import { NODE_EXPIRY_MS, NODE_GRACE_MS } from "../../src/core/cluster/tracker-node.ts";
 import { trackerName } from "../../src/durable/names.ts";
+import type { ResourceTracker } from "../../src/durable/resource-tracker.ts";
 import { EXIT } from "../../src/shared/container.ts";
+import { NODE_PROTOCOL_VERSION } from "../../src/shared/protocol/resource-tracker.ts";
 import { type EdgeCluster, env, openCluster } from "./support/edge-cluster.ts";
 import type { TestAgent } from "./support/test-agent.ts";
 import { isStable } from "./support/thread.ts";
@@ -317,6 +319,26 @@ describe("what a node can make others believe", () => {
     expect((await trackedNode("a:8041"))?.presence).toBe("CONNECTED");
     await isStable(cluster, newer, 1);
     expect(newer.launches).toEqual([]);
+  });
+
+  it("[RT11] what comes late by a connection that was taken over changes nothing", async () => {
+    const agent = await cluster.startNode("a:8041", { reconnect: false });
+    const tracker = cluster.stub("ResourceTracker") as DurableObjectStub<ResourceTracker>;
+    const older = await runInDurableObject(tracker, (_, state) => state.getWebSockets("a:8041")[0]);
+    const newer = await cluster.startNode("a:8041");
+    await cluster.launch();
+    await isStable(cluster, newer, 1);
+    const { session } = (await trackedNode("a:8041")) ?? {};
+
+    const version = { protocolVersion: NODE_PROTOCOL_VERSION } as const;
+    const late = { type: "register", ...version, node: agent.facts, containers: [] };
+    await runInDurableObject(tracker, async (object) => {
+      if (!older) throw new Error("the node had no connection");
+      await object.webSocketMessage(older, JSON.stringify(late));
+    });
+    expect((await trackedNode("a:8041"))?.session).toBe(session);
+    await isStable(cluster, newer, 1);
+    expect(newer.stopped).toEqual([]);
   });
 });
 
