@@ -40,6 +40,8 @@ export class DroppingProxy {
 
   /** What was on its way arrives, on connections whose ends have not given up. */
   heal(): void {
+    // Twice piped is twice said.
+    if (!this.#isCut) return;
     this.#isCut = false;
     for (const pair of this.#pairs) {
       if (pair.some((socket) => socket.destroyed)) this.#end(pair);
