@@ -82,9 +82,9 @@ function checkRestarts({ machines }: Cluster, { core, name }: SimulatedServiceMa
   );
   for (const { container } of core.inState("READY")) {
     if (!container) continue;
-    const { containerId, restart, launchVersion = 1 } = container;
+    const { containerId, reInitialization, launchVersion = 1 } = container;
     check(
-      restart === undefined,
+      reInitialization === undefined,
       "RESTARTED",
       () => `${name} still restarts ${containerId}: ${JSON.stringify(container)}`,
     );

@@ -17,10 +17,10 @@ import {
 } from "../../src/core/service/lifecycle.ts";
 import { recordsPublished } from "../../src/core/service/records.ts";
 import {
-  restartContainer,
-  restartHandedOver,
-  restartsToSay,
-} from "../../src/core/service/restart.ts";
+  reInitializationsToSay,
+  updateHandedOver,
+} from "../../src/core/service/reinitialization.ts";
+import { restartContainer } from "../../src/core/service/restart.ts";
 import { Service } from "../../src/core/service/state.ts";
 import { viewService } from "../../src/core/service/view.ts";
 import { allocated, askAnew, type ServiceWork, serviceWork } from "../../src/core/service/work.ts";
@@ -73,7 +73,9 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
           ? item.operations.map((operation) => JSON.stringify(operation)).sort()
           : item,
       );
-    const starting = [...core.inState("ASSIGNED"), ...restartsToSay(core)].map(({ name }) => name);
+    const starting = [...core.inState("ASSIGNED"), ...reInitializationsToSay(core)].map(
+      ({ name }) => name,
+    );
     const view = core.row ? viewService(core, DOMAIN, core.row.launchMs ?? 0) : null;
     const { diagnostics: _, components: __, ...facts } = view?.ok ? view.value : {};
     return JSON.stringify([said, starting.sort(), facts, nextDeadlineMs(core)]);
@@ -314,8 +316,8 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
       what: "updateContainers",
       request: () => tracker.updateContainers(this.name, requests),
       reply: (updates) =>
-        this.run("restartsHandedOver", (nowMs) => {
-          for (const updated of updates) restartHandedOver(this.core, updated, nowMs);
+        this.run("updatesHandedOver", (nowMs) => {
+          for (const updated of updates) updateHandedOver(this.core, updated, nowMs);
         }),
     });
   }

@@ -8,9 +8,11 @@ import { type ContainerStatus, EXIT } from "../../shared/container.ts";
 import type { CompletedContainer } from "../../shared/protocol/application-master.ts";
 import type { ComponentDefinition } from "../../shared/service.ts";
 import { restartSettings } from "./properties.ts";
-import { launchFacts, restartReported } from "./restart.ts";
+import { launchFacts, reInitializationReported, upgradeFailed } from "./reinitialization.ts";
+import { retire } from "./release.ts";
 import type { AssignedContainer, ComponentRow, InstanceRow, Service } from "./state.ts";
 import { record } from "./timeline.ts";
+import { runsUpgrade, wantsUpgrade } from "./upgrade-progress.ts";
 
 /** An instance that ran this long has recovered: its next end is the first in a row again. */
 const RECOVERED_AFTER_MS = 60_000;
@@ -58,6 +60,7 @@ export function containerAllocated(service: Service, container: Container, nowMs
       startedMs: null,
       readiness: "",
       wasReady: false,
+      ...(wantsUpgrade(service, waiting) ? { isUpgraded: true } : {}),
     },
   });
   record(service, {
@@ -118,7 +121,7 @@ export function containerStatus(service: Service, status: ContainerStatus, nowMs
     });
   }
   service.instances.put({ ...instance, state, container });
-  restartReported(service, instance.name, nowMs, status.diagnostics);
+  reInitializationReported(service, instance, nowMs, status.diagnostics);
 }
 
 /** A container is over. Answers false when no instance had it. */
@@ -141,14 +144,23 @@ export function containerCompleted(
     type: "CONTAINER_COMPLETED",
     message: `${instance.name} ended with exit status ${exitStatus}${diagnostics ? `: ${diagnostics}` : ""}`,
   });
-  if (instance.state === "STOPPING" || instance.index >= component.desired) {
+  if (instance.index >= component.desired) {
     service.instances.delete(instance.name);
+    return true;
+  }
+  if (instance.state === "STOPPING") {
+    service.instances.put({ ...instance, state: "WAITING", container: null, quickEnds: 0 });
     return true;
   }
   if (exitStatus !== EXIT.SUCCESS && !NOT_COUNTED.has(exitStatus)) {
     countFailure(service, definition, component, nowMs);
+    if (runsUpgrade(instance.container)) {
+      const why = diagnostics || `exit status ${exitStatus}`;
+      upgradeFailed(service, instance.name, nowMs, `goes back to the version before: ${why}`);
+    }
   }
-  service.instances.put(afterEnd(definition, instance, completed, nowMs));
+  const ended = service.instances.get(instance.name) ?? instance;
+  service.instances.put(afterEnd(definition, ended, completed, nowMs));
   return true;
 }
 
@@ -219,17 +231,6 @@ export function ensureInstances(service: Service, component: ComponentRow): void
   for (const instance of instances) {
     if (instance.index >= component.desired) retire(service, instance);
   }
-}
-
-/** Gives an instance up; one with a live container keeps its name until that is over. */
-function retire(service: Service, instance: InstanceRow): void {
-  if (instance.state === "STOPPING") return;
-  if (!instance.container || instance.state === "SUCCEEDED" || instance.state === "FAILED") {
-    service.instances.delete(instance.name);
-    return;
-  }
-  service.releases.put({ containerId: instance.container.containerId, heard: false });
-  service.instances.put({ ...instance, state: "STOPPING" });
 }
 
 function aboutContainer(instance: InstanceRow, container: AssignedContainer, nowMs: number) {

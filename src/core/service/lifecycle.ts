@@ -20,8 +20,10 @@ import {
 import { ensureInstances } from "./instance.ts";
 import { restartSettings } from "./properties.ts";
 import { expectPublication } from "./records.ts";
+import { noSuchService } from "./refusals.ts";
 import type { Service, ServiceRow } from "./state.ts";
 import { record } from "./timeline.ts";
+import { finalizeUpgrade, forgetUpgrade, settleUpgrade, upgradeUnderWay } from "./upgrade.ts";
 
 /** `submissionId` names the run; it must be new. */
 export function createService(
@@ -71,6 +73,7 @@ export function createService(
   return ok();
 }
 
+/** While the service is being upgraded, this makes the upgrade final (facts §1.4). */
 export function startService(
   service: Service,
   submissionId: string,
@@ -84,6 +87,7 @@ export function startService(
       hint: "try again in a moment",
     });
   }
+  if (service.upgrade) return finalizeUpgrade(service, nowMs);
   if (row.phase === "STOPPED") {
     service.update({ submitter });
     submit(service, submissionId, nowMs);
@@ -168,6 +172,7 @@ function finish(
   diagnostics: string,
   nowMs: number,
 ): void {
+  forgetUpgrade(service);
   for (const instance of [...service.instances.values()]) {
     if (instance.state === "SUCCEEDED" || instance.state === "FAILED") continue;
     service.instances.delete(instance.name);
@@ -236,6 +241,7 @@ export function flexService(
       hint: `start it first: selvedge service start ${row.definition.name}`,
     });
   }
+  if (service.upgrade) return upgradeUnderWay(service.upgrade);
   const wanted = new Map(
     componentsOf(service, row).map(({ row: { name, desired } }) => [name, desired]),
   );
@@ -292,6 +298,7 @@ function settleRun(service: Service, row: ServiceRow, nowMs: number): void {
     if (instance.notBeforeMs > nowMs) continue;
     service.instances.put({ ...instance, state: "WAITING" });
   }
+  settleUpgrade(service, row, nowMs);
   const all = componentsOf(service, row);
   const failing = all.find(tooManyFailures);
   if (failing) {
@@ -377,12 +384,6 @@ export function nextDeadlineMs(service: Service): number | null {
     if (next === null || notBeforeMs < next) next = notBeforeMs;
   }
   return next;
-}
-
-export function noSuchService() {
-  return fail("NOT_FOUND", "there is no such service", {
-    hint: "selvedge service list shows the services there are",
-  });
 }
 
 function event(

@@ -28,7 +28,7 @@ import { containerAllocated, containerCompleted } from "./instance.ts";
 import { allocationTagsOf } from "./placement-specification.ts";
 import { applicationAcls } from "./properties.ts";
 import { registryChanges } from "./records.ts";
-import { restartsToSay } from "./restart.ts";
+import { reInitializationsToSay } from "./reinitialization.ts";
 import type { InstanceRow, Service, ServiceRow } from "./state.ts";
 import { buildLaunchContext } from "./substitution.ts";
 
@@ -94,9 +94,9 @@ function applicationWork(
   if (assigned.length > 0) {
     work.push({ type: "start", requests: startRequests(service, row, assigned, surroundings) });
   }
-  const restarts = restartsToSay(service);
-  if (restarts.length > 0) {
-    work.push({ type: "update", requests: updateRequests(service, row, restarts, surroundings) });
+  const changing = reInitializationsToSay(service);
+  if (changing.length > 0) {
+    work.push({ type: "update", requests: updateRequests(service, row, changing, surroundings) });
   }
   const request = allocateRequest(service, row);
   const said = request.asks.length > 0 || request.releases.length > 0;
@@ -219,29 +219,41 @@ function startRequests(
   return requests;
 }
 
-/** The same instance once more, with its dependencies' addresses of now. */
+/**
+ * The launch context that is wanted, with its dependencies' addresses of now; of an upgrade that is
+ * decided, only what becomes of it, for its node has the launch context.
+ */
 function updateRequests(
   service: Service,
   row: ServiceRow,
-  restarting: readonly InstanceRow[],
+  changing: readonly InstanceRow[],
   surroundings: Surroundings,
 ): readonly PlacedUpdate[] {
   const requests: PlacedUpdate[] = [];
-  for (const instance of restarting) {
+  for (const instance of changing) {
+    const { containerId, nodeId, reInitialization: change } = instance.container ?? {};
+    if (!containerId || !nodeId || !change) continue;
+    const { why, version, fate } = change;
+    const request = { containerId, nodeId, reInitialization: fate };
+    if (why === "UPGRADE" && fate !== "PENDING") {
+      requests.push(request);
+      continue;
+    }
     const launch = launchOf(service, row, instance, surroundings);
-    const { containerId, nodeId, restart } = instance.container ?? {};
-    if (!launch || !containerId || !nodeId || !restart) continue;
-    requests.push({ containerId, nodeId, launch: { ...launch, version: restart.version } });
+    if (launch) requests.push({ ...request, launch: { ...launch, version } });
   }
   return requests;
 }
 
+/** A first launch, and one in place: which definition the instance's row says. */
 function launchOf(
   service: Service,
-  { definition, user }: ServiceRow,
+  row: ServiceRow,
   { name, index, component: componentName, container }: InstanceRow,
   { domain }: Surroundings,
 ): ContainerLaunchContext | undefined {
+  const isOfUpgrade = container?.isUpgraded || container?.reInitialization?.why === "UPGRADE";
+  const { definition } = (isOfUpgrade && service.upgrade) || row;
   const component = definition.components.find((each) => each.name === componentName);
   if (!component || !container) return undefined;
   return buildLaunchContext({
@@ -249,7 +261,7 @@ function launchOf(
     component,
     instance: { name, index },
     containerId: container.containerId,
-    user,
+    user: row.user,
     domain,
     dependencies: dependencyAddresses(service, component.dependencies),
   });
