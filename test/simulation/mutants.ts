@@ -182,4 +182,27 @@ export const MUTANTS: readonly Mutant[] = [
       };
     },
   },
+  {
+    name: "a tracker has every upgrade committed at once",
+    foundBy: ["UPGRADED"],
+    tracker(tracker) {
+      const update = tracker.updateContainers.bind(tracker);
+      tracker.updateContainers = (master, requests) =>
+        update(
+          master,
+          requests.map((request) => ({ ...request, reInitialization: "COMMITTED" as const })),
+        );
+    },
+  },
+  {
+    name: "a master forgets which version its containers were started with",
+    foundBy: ["VERSIONS", "UPGRADED", "REBUILT"],
+    service(service) {
+      const put = service.instances.put.bind(service.instances);
+      service.instances.put = (row) => {
+        const { isUpgraded: _, ...container } = row.container ?? {};
+        put(row.container ? { ...row, container: container as typeof row.container } : row);
+      };
+    },
+  },
 ];

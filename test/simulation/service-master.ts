@@ -22,6 +22,11 @@ import {
 } from "../../src/core/service/reinitialization.ts";
 import { restartContainer } from "../../src/core/service/restart.ts";
 import { Service } from "../../src/core/service/state.ts";
+import {
+  cancelUpgrade,
+  initiateUpgrade,
+  upgradeInstances,
+} from "../../src/core/service/upgrade.ts";
 import { viewService } from "../../src/core/service/view.ts";
 import { allocated, askAnew, type ServiceWork, serviceWork } from "../../src/core/service/work.ts";
 import type { ContainerStatus } from "../../src/shared/container.ts";
@@ -30,7 +35,7 @@ import type {
   StartContainerRequest,
   UpdateContainerRequest,
 } from "../../src/shared/protocol/container-management.ts";
-import type { FlexRequest } from "../../src/shared/protocol/service.ts";
+import type { FlexRequest, UpgradeMode } from "../../src/shared/protocol/service.ts";
 import type { ServiceDefinition } from "../../src/shared/service.ts";
 import { shardOf } from "../../src/shared/shard.ts";
 import { SUBMITTER } from "../support/yarnfile.ts";
@@ -113,6 +118,30 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
       const { containerId = "" } = this.core.instances.get(instance)?.container ?? {};
       return restartContainer(this.core, containerId, nowMs);
     });
+  }
+
+  initiateUpgrade(mode: UpgradeMode, definition: ServiceDefinition) {
+    return this.run("initiateUpgrade", (nowMs) =>
+      initiateUpgrade(this.core, mode, definition, nowMs),
+    );
+  }
+
+  /** Those of its components that change. */
+  upgradeComponents() {
+    const components = this.core.upgrade?.changed ?? [];
+    return this.run("upgradeInstances", (nowMs) =>
+      upgradeInstances(this.core, { components, instances: [] }, nowMs),
+    );
+  }
+
+  upgradeInstance(instance: string) {
+    return this.run("upgradeInstances", (nowMs) =>
+      upgradeInstances(this.core, { components: [], instances: [instance] }, nowMs),
+    );
+  }
+
+  cancelUpgrade() {
+    return this.run("cancelUpgrade", (nowMs) => cancelUpgrade(this.core, nowMs));
   }
 
   destroyService() {

@@ -3,6 +3,7 @@
  * again and again until it is answered. What was answered with yes is a promise.
  */
 import type { Failure, Reply } from "../../src/shared/errors.ts";
+import { UPGRADE_MODES } from "../../src/shared/protocol/service.ts";
 import type { ComponentDefinition, ServiceDefinition } from "../../src/shared/service.ts";
 import type { Party } from "./network.ts";
 import type { Random } from "./random.ts";
@@ -19,6 +20,7 @@ export class User implements Party {
   readonly #master: SimulatedServiceMaster;
   readonly #size: number;
   #submissions = 0;
+  #versions = 1;
   /** A command was given and not yet answered. */
   isWaiting = false;
   /** Since the last command was given. */
@@ -51,8 +53,12 @@ export class User implements Party {
       return;
     }
     const dice = random.between(1, 100);
-    if (dice <= 55 && runs) {
+    if (dice <= 35 && runs) {
       this.#flex();
+      return;
+    }
+    if (dice <= 55 && runs) {
+      this.#upgrade();
       return;
     }
     if (dice <= 65) {
@@ -178,6 +184,41 @@ export class User implements Party {
     );
   }
 
+  /** It promises nothing: what is begun must be sound at any time (rest.ts). */
+  #upgrade(): void {
+    const { random } = this.world;
+    const master = this.#master;
+    const { definition } = master.core.row ?? {};
+    const component = random.pick([...this.#promised.wanted.keys()]);
+    const nothing = () => undefined;
+    const step = random.pick(["initiate", "initiate", "components", "instance", "cancel", "final"]);
+    if (step === "initiate" && definition) {
+      const next = this.#nextVersion(definition);
+      const mode = random.pick(UPGRADE_MODES);
+      this.#command("initiate upgrade", () => master.initiateUpgrade(mode, next), nothing);
+    } else if (step === "components") {
+      this.#command("upgrade components", () => master.upgradeComponents(), nothing);
+    } else if (step === "instance") {
+      this.#command("upgrade instance", () => master.upgradeInstance(`${component}-0`), nothing);
+    } else if (step === "cancel") {
+      this.#command("cancel upgrade", () => master.cancelUpgrade(), nothing);
+    } else {
+      this.#start();
+    }
+  }
+
+  /** Some of what runs for ever runs something else. */
+  #nextVersion(definition: ServiceDefinition): ServiceDefinition {
+    this.#versions += 1;
+    const version = String(this.#versions);
+    const components = definition.components.map((component) =>
+      component.restartPolicy === "ALWAYS" && this.world.random.chance(0.8)
+        ? { ...component, launchCommand: `true ${version}` }
+        : component,
+    );
+    return { ...definition, version, components };
+  }
+
   #flex(): void {
     const { random } = this.world;
     const component = random.pick([...this.#promised.wanted.keys()]);
@@ -231,7 +272,7 @@ export class User implements Party {
     const isBeingDestroyed = error.message.includes("being destroyed");
     if (what === "create") {
       if (!wasAnswered && error.code === "ALREADY_EXISTS" && !isBeingDestroyed) promise();
-    } else if (error.code === "NOT_FOUND" && what !== "restart") {
+    } else if (error.code === "NOT_FOUND" && what !== "restart" && !what.includes("upgrade")) {
       if (what === "destroy" || this.#promised.mayExpire) this.#promised.exists = false;
     } else if (what === "flex" && !wasAnswered) {
       // It may have been carried out before the service ended by itself.

@@ -23,7 +23,13 @@ import { expectPublication } from "./records.ts";
 import { noSuchService } from "./refusals.ts";
 import type { Service, ServiceRow } from "./state.ts";
 import { record } from "./timeline.ts";
-import { finalizeUpgrade, forgetUpgrade, settleUpgrade, upgradeUnderWay } from "./upgrade.ts";
+import {
+  finalizeUpgrade,
+  forgetUpgrade,
+  nextUpgradeMs,
+  settleUpgrade,
+  upgradeUnderWay,
+} from "./upgrade.ts";
 
 /** `submissionId` names the run; it must be new. */
 export function createService(
@@ -379,11 +385,11 @@ function updateEntry(service: Service, nowMs: number): void {
 export function nextDeadlineMs(service: Service): number | null {
   const row = service.row;
   if (!row) return null;
-  let next = row.lifetimeDeadlineMs;
-  for (const { notBeforeMs } of service.inState("BACKOFF")) {
-    if (next === null || notBeforeMs < next) next = notBeforeMs;
+  const deadlines = service.inState("BACKOFF").map(({ notBeforeMs }) => notBeforeMs);
+  for (const deadlineMs of [row.lifetimeDeadlineMs, nextUpgradeMs(service)]) {
+    if (deadlineMs !== null) deadlines.push(deadlineMs);
   }
-  return next;
+  return deadlines.length === 0 ? null : Math.min(...deadlines);
 }
 
 function event(

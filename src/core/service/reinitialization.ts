@@ -19,8 +19,8 @@ import { recordOf } from "./timeline.ts";
 const FIRST_VERSION = 1;
 
 /** Whether its processes can be replaced in place. */
-export function isLive({ state }: InstanceRow): boolean {
-  return state === "STARTED" || state === "READY";
+export function isLive({ state, container }: InstanceRow): boolean {
+  return (state === "STARTED" || state === "READY") && container?.isOver !== true;
 }
 
 /** The container must have none that is under way. Answers the version of the launch context. */
@@ -70,7 +70,7 @@ export function updateHandedOver(
   const container = instance?.container;
   if (!instance || container?.reInitialization?.revision !== null) return;
   if (revision === null) {
-    put(service, instance, withoutReInitialization(container));
+    put(service, instance, { ...withoutReInitialization(container), isOver: true });
     return;
   }
   const handedOver = {

@@ -23,7 +23,8 @@ export function restartContainer(
     });
   }
   if (!isLive(instance)) {
-    return fail("FAILED_PRECONDITION", `${instance.name} is ${instance.state}`, {
+    const how = container.isOver ? "has just ended" : `is ${instance.state}`;
+    return fail("FAILED_PRECONDITION", `${instance.name} ${how}`, {
       hint: "only a container that runs can be restarted in place",
     });
   }

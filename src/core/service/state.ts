@@ -120,6 +120,11 @@ export type InstanceUpgrade = {
   readonly state: "UPGRADING" | "FAILED_UPGRADE";
   /** Why it failed. */
   readonly diagnostics: string;
+  /**
+   * Where the upgrade goes on by itself: epoch ms at which it will have been ready with the new one
+   * for long enough, and null from then on. Absent: it is not ready.
+   */
+  readonly provenAtMs?: number | null;
 };
 
 export type AssignedContainer = {
@@ -146,6 +151,8 @@ export type AssignedContainer = {
   /** Its first process was started with the definition of the upgrade under way. */
   readonly isUpgraded?: true;
   readonly reInitialization?: ReInitializationRow;
+  /** Its tracker has said that it is over there; its end comes from the ResourceManager. */
+  readonly isOver?: true;
 };
 
 /**

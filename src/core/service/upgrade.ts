@@ -23,6 +23,8 @@ import {
   wantsUpgrade,
 } from "./upgrade-progress.ts";
 
+const PROVEN_AFTER_MS = 5_000;
+
 /** The plan for this service as it is now; refused where it could not be begun. */
 export function planServiceUpgrade(
   service: Service,
@@ -183,10 +185,11 @@ export function forgetUpgrade(service: Service): void {
   }
 }
 
-/** What follows from the rows. Called after every command. */
+/** What follows from the rows. Called after every command, and when `nextUpgradeMs` is there. */
 export function settleUpgrade(service: Service, row: ServiceRow, nowMs: number): void {
   const { upgrade } = service;
   if (!upgrade) return;
+  if (isAutomatic(upgrade)) proveInstances(service, upgrade, nowMs);
   if (upgrade.mode === "EXPRESS_UPGRADING") askNextComponent(service, upgrade, nowMs);
   let isBack = true;
   for (const instance of [...service.instances.values()]) {
@@ -199,19 +202,60 @@ export function settleUpgrade(service: Service, row: ServiceRow, nowMs: number):
     forgetUpgrade(service);
     const message = `the service has version ${row.definition.version} again`;
     record(service, { timeMs: nowMs, type: "UPGRADE_ROLLED_BACK", message });
-  } else if (upgrade.mode !== "UPGRADING" && isUpgraded(service, upgrade)) {
+  } else if (isAutomatic(upgrade) && upgrade.changed.every((name) => isProven(service, name))) {
     finalize(service, row, upgrade, nowMs);
   }
 }
 
-function isUpgraded(service: Service, { changed }: UpgradeRow): boolean {
-  return changed.every((name) => isComponentUpgraded(service, name));
+function isAutomatic({ mode }: UpgradeRow): boolean {
+  return mode === "UPGRADING_AUTO_FINALIZE" || mode === "EXPRESS_UPGRADING";
+}
+
+/**
+ * Without a readiness check a process is ready as soon as it runs, also one that is about to fail;
+ * so what goes on by itself lets it run for a while first (YARN: 30 s).
+ */
+function proveInstances(service: Service, { definition }: UpgradeRow, nowMs: number): void {
+  for (const instance of [...service.instances.values()]) {
+    if (!instance.upgrade) continue;
+    const { provenAtMs, ...upgrade } = instance.upgrade;
+    if (progressOf(service, instance) !== "UPGRADED") {
+      if (provenAtMs !== undefined) service.instances.put({ ...instance, upgrade });
+      continue;
+    }
+    if (provenAtMs === null) continue;
+    const component = definition.components.find(({ name }) => name === instance.component);
+    const isChecked = component?.readinessCheck.type !== "DEFAULT";
+    const dueMs = provenAtMs ?? (isChecked ? nowMs : nowMs + PROVEN_AFTER_MS);
+    const next = dueMs <= nowMs ? null : dueMs;
+    if (next !== provenAtMs) {
+      service.instances.put({ ...instance, upgrade: { ...upgrade, provenAtMs: next } });
+    }
+  }
+}
+
+function isProven(service: Service, component: string): boolean {
+  return (
+    isComponentUpgraded(service, component) &&
+    service.instancesOf(component).every(({ upgrade }) => upgrade?.provenAtMs === null)
+  );
+}
+
+/** Epoch ms at which an upgrade next goes on by itself, or null. */
+export function nextUpgradeMs(service: Service): number | null {
+  let next: number | null = null;
+  if (!service.upgrade) return next;
+  for (const { upgrade } of service.instances.values()) {
+    const { provenAtMs = null } = upgrade ?? {};
+    if (provenAtMs !== null) next = Math.min(next ?? provenAtMs, provenAtMs);
+  }
+  return next;
 }
 
 /** Express: in the order of the dependencies, one component at a time, all its instances at once. */
 function askNextComponent(service: Service, upgrade: UpgradeRow, nowMs: number): void {
   const next = upgrade.definition.components
-    .filter(({ name }) => upgrade.changed.includes(name) && !isComponentUpgraded(service, name))
+    .filter(({ name }) => upgrade.changed.includes(name) && !isProven(service, name))
     .reduce<{ name: string; rank: number } | undefined>(
       (first, each) => (first && first.rank <= each.rank ? first : each),
       undefined,
