@@ -388,8 +388,8 @@ export class ServiceMaster
     const reply = await tracker.updateContainers(this.#name, requests as UpdateContainerRequest[]);
     if (!reply.ok) return;
     const { value } = reply;
-    this.#shell.run("updatesHandedOver", (nowMs) => {
-      for (const updated of value) updateHandedOver(this.#service, updated, nowMs);
+    this.#shell.run("updatesHandedOver", () => {
+      for (const updated of value) updateHandedOver(this.#service, updated);
     });
   }
 

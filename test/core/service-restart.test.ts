@@ -76,7 +76,7 @@ describe("restarting a container in place", () => {
     expect(updates(cluster.service)).toMatchObject(wanted);
     const service = reloaded(cluster.service);
     expect(updates(service)).toMatchObject(wanted);
-    updateHandedOver(service, { containerId, revision: 1 }, cluster.nowMs);
+    updateHandedOver(service, { containerId, revision: 1 });
     expect(updates(service)).toEqual([]);
     expect(reInitializationsToSay(reloaded(service))).toEqual([]);
   });

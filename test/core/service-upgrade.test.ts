@@ -567,7 +567,7 @@ describe("an upgrade and its rows", () => {
     loaded.restore();
     expect(updates(loaded)).toEqual(said);
     for (const { containerId } of said) {
-      updateHandedOver(loaded, { containerId, revision: 1 }, cluster.nowMs);
+      updateHandedOver(loaded, { containerId, revision: 1 });
     }
     expect(updates(loaded)).toEqual([]);
   });

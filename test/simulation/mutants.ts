@@ -195,14 +195,15 @@ export const MUTANTS: readonly Mutant[] = [
     },
   },
   {
-    name: "a master forgets which version its containers were started with",
-    foundBy: ["VERSIONS", "UPGRADED", "REBUILT"],
-    service(service) {
-      const put = service.instances.put.bind(service.instances);
-      service.instances.put = (row) => {
-        const { isUpgraded: _, ...container } = row.container ?? {};
-        put(row.container ? { ...row, container: container as typeof row.container } : row);
-      };
+    name: "a tracker takes changes of containers that come late, or twice",
+    foundBy: ["VERSIONS", "UPGRADED", "LAUNCHES"],
+    tracker(tracker) {
+      const update = tracker.updateContainers.bind(tracker);
+      tracker.updateContainers = (master, requests) =>
+        update(
+          master,
+          requests.map(({ revision: _, ...request }) => request),
+        );
     },
   },
 ];

@@ -345,8 +345,8 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
       what: "updateContainers",
       request: () => tracker.updateContainers(this.name, requests),
       reply: (updates) =>
-        this.run("updatesHandedOver", (nowMs) => {
-          for (const updated of updates) updateHandedOver(this.core, updated, nowMs);
+        this.run("updatesHandedOver", () => {
+          for (const updated of updates) updateHandedOver(this.core, updated);
         }),
     });
   }

@@ -53,23 +53,23 @@ export class User implements Party {
       return;
     }
     const dice = random.between(1, 100);
-    if (dice <= 35 && runs) {
+    if (dice <= 50 && runs) {
       this.#flex();
       return;
     }
-    if (dice <= 55 && runs) {
+    if (dice <= 65 && runs) {
       this.#upgrade();
       return;
     }
-    if (dice <= 65) {
+    if (dice <= 72) {
       runs ? this.#stop() : this.#start();
       return;
     }
-    if (dice <= 75) {
+    if (dice <= 80) {
       this.#destroy();
       return;
     }
-    if (dice <= 80) {
+    if (dice <= 84) {
       this.#setLifetime();
       return;
     }

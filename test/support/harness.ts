@@ -263,7 +263,7 @@ export class Harness {
         break;
       case "update":
         for (const updated of this.tracker.updateContainers(MASTER, work.requests)) {
-          updateHandedOver(service, updated, nowMs);
+          updateHandedOver(service, updated);
         }
         break;
       case "finish":

@@ -34,10 +34,7 @@ export function reInitialize(
   const { launchVersion = FIRST_VERSION, spentVersion = FIRST_VERSION } = container;
   const version = Math.max(launchVersion, spentVersion) + 1;
   const fate = why === "UPGRADE" ? "PENDING" : "COMMITTED";
-  put(service, instance, {
-    ...container,
-    reInitialization: { why, version, fate, revision: null },
-  });
+  decide(service, instance, container, { why, version, fate });
   return version;
 }
 
@@ -49,36 +46,42 @@ export function decideFate(
 ): void {
   const { container } = instance;
   if (container?.reInitialization?.why !== "UPGRADE") return;
-  const reInitialization = { ...container.reInitialization, fate, revision: null };
-  put(service, instance, { ...container, reInitialization });
+  decide(service, instance, container, { ...container.reInitialization, fate });
+}
+
+function decide(
+  service: Service,
+  instance: InstanceRow,
+  container: AssignedContainer,
+  change: Pick<ReInitializationRow, "why" | "version" | "fate">,
+): void {
+  const revision = (container.revision ?? container.settledRevision ?? 0) + 1;
+  const reInitialization = { ...change, revision, isHandedOver: false };
+  put(service, instance, { ...container, revision, reInitialization });
 }
 
 /** Instances of which the node's tracker has something to store. */
 export function reInitializationsToSay(service: Service): readonly InstanceRow[] {
   return service
     .withReInitialization()
-    .filter((row) => row.container?.reInitialization?.revision === null && isLive(row));
+    .filter((row) => row.container?.reInitialization?.isHandedOver === false && isLive(row));
 }
 
 /** The tracker has stored it; of a container that is over there, the end is on its way. */
 export function updateHandedOver(
   service: Service,
   { containerId, revision }: UpdatedContainer,
-  nowMs: number,
 ): void {
   const instance = service.instanceWith(containerId);
   const container = instance?.container;
-  if (!instance || container?.reInitialization?.revision !== null) return;
+  if (!instance || !container?.reInitialization) return;
+  const change = container.reInitialization;
   if (revision === null) {
     put(service, instance, { ...withoutReInitialization(container), isOver: true });
-    return;
+  } else if (revision >= change.revision && !change.isHandedOver) {
+    const reInitialization = { ...change, isHandedOver: true };
+    put(service, instance, { ...container, reInitialization });
   }
-  const handedOver = {
-    ...container,
-    reInitialization: { ...container.reInitialization, revision },
-  };
-  put(service, instance, handedOver);
-  reInitializationReported(service, { ...instance, container: handedOver }, nowMs, "");
 }
 
 /** What a status says of launches in place; what follows is decided when the row has it. */
@@ -102,8 +105,7 @@ export function isTaken({ launchVersion = FIRST_VERSION, reInitialization }: Ass
 
 /** Its node has said how it went. */
 export function isSettled({ settledRevision = 0, reInitialization }: AssignedContainer): boolean {
-  const revision = reInitialization?.revision;
-  return revision !== undefined && revision !== null && settledRevision >= revision;
+  return reInitialization !== undefined && settledRevision >= reInitialization.revision;
 }
 
 /** Draws the conclusions from what the node said; `before` is the instance as it was until then. */

@@ -146,6 +146,8 @@ export type AssignedContainer = {
   readonly launchVersion?: number;
   /** Latest `revision` of which its node has said how it went. */
   readonly settledRevision?: number;
+  /** Latest `revision` that was decided; absent: as settled. */
+  readonly revision?: number;
   /** Highest version that an upgrade has taken back; it is not used again. Absent: none. */
   readonly spentVersion?: number;
   /** Its first process was started with the definition of the upgrade under way. */
@@ -165,8 +167,10 @@ export type ReInitializationRow = {
   /** Of the launch context. */
   readonly version: number;
   readonly fate: ReInitialization;
-  /** Of the tracker's entry, once it has it; null: it is to be said. */
-  readonly revision: number | null;
+  /** Of the container's entry at the tracker: above those of all changes before it. */
+  readonly revision: number;
+  /** The tracker has it. */
+  readonly isHandedOver: boolean;
 };
 
 /**

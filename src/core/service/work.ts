@@ -233,8 +233,8 @@ function updateRequests(
   for (const instance of changing) {
     const { containerId, nodeId, reInitialization: change } = instance.container ?? {};
     if (!containerId || !nodeId || !change) continue;
-    const { why, version, fate } = change;
-    const request = { containerId, nodeId, reInitialization: fate };
+    const { why, version, fate, revision } = change;
+    const request = { containerId, nodeId, reInitialization: fate, revision };
     if (why === "UPGRADE" && fate !== "PENDING") {
       requests.push(request);
       continue;
