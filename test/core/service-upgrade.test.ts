@@ -1,6 +1,7 @@
 /** A service that goes over to another version while it runs, on the workbench of harness.ts. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { allocate } from "../../src/core/cluster/application-master.ts";
 import {
   destroyService,
   flexService,
@@ -18,7 +19,7 @@ import {
   planServiceUpgrade,
   upgradeInstances,
 } from "../../src/core/service/upgrade.ts";
-import { serviceWork } from "../../src/core/service/work.ts";
+import { allocateRequest, askAnew, serviceWork } from "../../src/core/service/work.ts";
 import type { Reply } from "../../src/shared/errors.ts";
 import type { UpgradeMode } from "../../src/shared/protocol/service.ts";
 import { type Harness, harness, MASTER } from "../support/harness.ts";
@@ -434,6 +435,88 @@ describe("an upgrade by itself", () => {
   });
 });
 
+describe("another resource", () => {
+  const of = (version: string, memory: number, cpus = 1) => ({
+    version,
+    components: [
+      component({ launch_command: version, resource: { memory: String(memory), cpus } }),
+    ],
+  });
+  const booked = (cluster: Harness) =>
+    cluster.cluster.containers.get(cluster.containerOf("hello-0"))?.resource;
+
+  it("[UP14] makes the container larger before its process is replaced", () => {
+    const cluster = running(of("1", 256));
+    const before = cluster.containerOf("hello-0");
+    cluster.updates = "held";
+    initiate(cluster, "UPGRADING", of("2", 1_024, 2));
+    upgradeAll(cluster);
+    expect(booked(cluster)).toEqual({ memoryMb: 1_024, vcores: 2 });
+    expect(commandOf(cluster, "hello-0")).toBe("1");
+    expect(finalize(cluster)).toMatchObject(NOT_POSSIBLE);
+    cluster.updates = "done";
+    cluster.node("a");
+    cluster.node("b");
+    expect(commandOf(cluster, "hello-0")).toBe("2");
+    expect(finalize(cluster)).toEqual({ ok: true });
+    expect(booked(cluster)).toEqual({ memoryMb: 1_024, vcores: 2 });
+    expect(cluster.containerOf("hello-0")).toBe(before);
+    cluster.exit("hello-0", 1);
+    expect(booked(cluster)).toEqual({ memoryMb: 1_024, vcores: 2 });
+  });
+
+  it("[UP14] makes the container smaller only when nothing can need the larger one again", () => {
+    const cluster = running(of("1", 1_024));
+    initiate(cluster, "UPGRADING", of("2", 256, 3));
+    upgradeAll(cluster);
+    expect(booked(cluster)).toEqual({ memoryMb: 1_024, vcores: 3 });
+    finalize(cluster);
+    expect(booked(cluster)).toEqual({ memoryMb: 256, vcores: 3 });
+    expect(cluster.service.withResize()).toEqual([]);
+  });
+
+  it("[UP14] is given back when the upgrade is cancelled", () => {
+    const cluster = running(of("1", 256));
+    initiate(cluster, "UPGRADING", of("2", 1_024));
+    upgradeAll(cluster);
+    cancel(cluster);
+    expect(booked(cluster)).toEqual({ memoryMb: 256, vcores: 1 });
+    expect(commandOf(cluster, "hello-0")).toBe("1");
+    expect(cluster.service.withResize()).toEqual([]);
+  });
+
+  it("[UP14] for which the node has no room fails the upgrade there, and says so", () => {
+    const cluster = running(of("1", 256));
+    initiate(cluster, "UPGRADING", of("2", 8_192));
+    upgradeAll(cluster);
+    expect(cluster.view().components[0]?.containers[0]).toMatchObject({
+      state: "FAILED_UPGRADE",
+      diagnostics: expect.stringContaining("too little room"),
+    });
+    expect(booked(cluster)).toEqual({ memoryMb: 256, vcores: 1 });
+    expect(cluster.states()["hello-0"]).toBe("READY");
+  });
+
+  it("[UP14] is asked for once, also when the answer is lost", () => {
+    const cluster = running(of("1", 256));
+    const next = defined(yarnfile(of("2", 1_024)));
+    initiateUpgrade(cluster.service, "EXPRESS_UPGRADING", next, cluster.nowMs);
+    settle(cluster.service, cluster.nowMs);
+    const row = cluster.service.row;
+    const request = row && allocateRequest(cluster.service, row);
+    if (!row?.attemptId || !request) throw new Error("it does not run");
+    expect(request.updates).toHaveLength(1);
+    allocate(cluster.cluster, row.attemptId, request, cluster.nowMs);
+    askAnew(cluster.service);
+    cluster.run();
+    expect(cluster.cluster.containers.get(cluster.containerOf("hello-0"))).toMatchObject({
+      resource: { memoryMb: 1_024, vcores: 1 },
+      version: 1,
+    });
+    expect(commandOf(cluster, "hello-0")).toBe("2");
+  });
+});
+
 describe("the new definition", () => {
   const plan = (cluster: Harness, v2: Readonly<Record<string, unknown>>) =>
     planServiceUpgrade(cluster.service, defined(yarnfile(v2)));
@@ -497,11 +580,6 @@ describe("the new definition", () => {
       "another restart policy",
       { ...V2, components: [component({ restart_policy: "NEVER" })] },
       "components[0].restart_policy",
-    ],
-    [
-      "another resource",
-      { ...V2, components: [component({ resource: { cpus: 2, memory: "256" } })] },
-      "components[0].resource",
     ],
     [
       "an image instead of a process",
@@ -573,6 +651,7 @@ describe("an upgrade and its rows", () => {
   });
 
   it("[UP12] comes to one version and one process, whatever happens on the way", () => {
+    const memory = fc.constantFrom("256", "128", "1024", "8192");
     const step = fc.constantFrom(
       "upgrade-0",
       "upgrade-1",
@@ -592,10 +671,13 @@ describe("an upgrade and its rows", () => {
       "restart-1",
     );
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 25 }), (steps) => {
+      fc.property(fc.array(step, { maxLength: 25 }), memory, (steps, megabytes) => {
+        const [hello] = V2.components;
+        const resource = { cpus: 1, memory: megabytes };
+        const v2 = { ...V2, components: [{ ...hello, resource }] };
         const cluster = running();
         cluster.node("c");
-        for (const each of steps) take(cluster, each);
+        for (const each of steps) take(cluster, each, v2);
         cluster.updates = "done";
         for (const name of ["a", "b", "c"]) {
           cluster.deafNodes.delete(name);
@@ -611,6 +693,12 @@ describe("an upgrade and its rows", () => {
         expect(commands(cluster)).toEqual({ "hello-0": wanted, "hello-1": wanted });
         expect(cluster.running()).toHaveLength(2);
         expect(cluster.service.withReInitialization()).toEqual([]);
+        expect(cluster.service.withResize()).toEqual([]);
+        const memoryMb = version === "1" ? 256 : Number(megabytes);
+        for (const name of ["hello-0", "hello-1"]) {
+          const booked = cluster.cluster.containers.get(cluster.containerOf(name))?.resource;
+          expect(booked).toEqual({ memoryMb, vcores: 1 });
+        }
         expect(["hello-0", "hello-1"].map((name) => cluster.isPending(name))).toEqual([
           false,
           false,
@@ -622,13 +710,17 @@ describe("an upgrade and its rows", () => {
 });
 
 /** Any command may be refused; what it leaves must be sound all the same. */
-function take(cluster: Harness, step: string): Reply<unknown> | undefined {
+function take(
+  cluster: Harness,
+  step: string,
+  v2: Readonly<Record<string, unknown>>,
+): Reply<unknown> | undefined {
   const lives = (name: string) => ["STARTED", "READY"].includes(cluster.states()[name] ?? "");
   switch (step) {
     case "initiate":
-      return initiate(cluster);
+      return initiate(cluster, "UPGRADING", v2);
     case "express":
-      return initiate(cluster, "EXPRESS_UPGRADING");
+      return initiate(cluster, "EXPRESS_UPGRADING", v2);
     case "upgrade-0":
       return upgrade(cluster, "hello-0");
     case "upgrade-1":

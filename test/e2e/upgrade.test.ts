@@ -1,14 +1,14 @@
 /** A user brings a running service to another version, through the cluster and on a real node. */
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { TextBody } from "../../src/client/http.ts";
-import type { ServiceView } from "../../src/shared/service.ts";
+import type { ContainerView, ServiceView } from "../../src/shared/service.ts";
 import { startCluster, type TestCluster } from "../support/cluster.ts";
 import { containersOf, sleepers } from "../support/containers.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
-  cluster = await startCluster({ nodes: 1 });
+  cluster = await startCluster({ nodes: 2 });
 });
 afterAll(async () => {
   await cluster.dispose();
@@ -146,4 +146,38 @@ it("[UP9] [UP10] an express upgrade is planned, made and final by itself", async
     "to be final",
   );
   expect(facts(after)).toEqual(facts(before));
+});
+
+it("[UP14] a container grows and shrinks where it is, and its node knows", async () => {
+  const sized = (number: string, memory: string, state?: string) =>
+    new TextBody(
+      "application/json",
+      JSON.stringify({
+        ...sleepers("sized", { resource: { cpus: 1, memory } }),
+        version: number,
+        ...(state === undefined ? {} : { state }),
+      }),
+    );
+  const onNode = async ({ id, node_id }: ContainerView) => {
+    const url = `${cluster.url}/nodes/${node_id}/ws/v1/node/containers/${id}`;
+    const answer = await fetch(url, { headers: { authorization: `Bearer ${cluster.token}` } });
+    const { container } = (await answer.json()) as { container: { totalMemoryNeededMB: number } };
+    return container.totalMemoryNeededMB;
+  };
+  const memoryIs = (container: ContainerView, memory: number) =>
+    waitFor(async () => (await onNode(container)) === memory, { what: `${memory} MB on the node` });
+
+  await cluster.services.create(sized("1", "64"));
+  const before = await until("sized", ({ state }) => state === "STABLE", "to be STABLE");
+  const [container] = containersOf(before);
+  if (!container) throw new Error("there is no container");
+  await memoryIs(container, 64);
+  await cluster.services.upgrade("sized", sized("2", "96", "EXPRESS_UPGRADING"));
+  const larger = await until("sized", (view) => view.version === "2", "to be upgraded");
+  expect(facts(larger)).toEqual(facts(before));
+  await memoryIs(container, 96);
+  await cluster.services.upgrade("sized", sized("3", "48", "EXPRESS_UPGRADING"));
+  await until("sized", (view) => view.version === "3", "to be upgraded again");
+  await memoryIs(container, 48);
+  expect(facts(await cluster.services.get("sized"))).toEqual(facts(before));
 });

@@ -2,7 +2,7 @@
 import { isLive } from "../../src/core/cluster/cluster.ts";
 import { componentsOf, serviceState, unmetDependencies } from "../../src/core/service/component.ts";
 import type { ServiceRow } from "../../src/core/service/state.ts";
-import { wantsUpgrade } from "../../src/core/service/upgrade-progress.ts";
+import { targetSize, wantsUpgrade } from "../../src/core/service/upgrade-progress.ts";
 import { fitsIn, subtractResource } from "../../src/shared/resource.ts";
 import { check } from "./auditor.ts";
 import type { Machine } from "./machine.ts";
@@ -75,7 +75,10 @@ function checkService(cluster: Cluster, master: SimulatedServiceMaster): void {
 }
 
 /** What the master believes of each launch is what the nodes have, and nothing is left half done. */
-function checkLaunches({ machines }: Cluster, { core, name }: SimulatedServiceMaster): void {
+function checkLaunches(
+  { machines, resourceManager }: Cluster,
+  { core, name }: SimulatedServiceMaster,
+): void {
   const records = new Map(
     machines
       .flatMap(({ agent }) => agent?.unfinished ?? [])
@@ -111,6 +114,13 @@ function checkLaunches({ machines }: Cluster, { core, name }: SimulatedServiceMa
     );
     const isOfUpgrade = upgrade !== undefined && wantsUpgrade(core, instance);
     const isConcerned = upgrade?.changed.includes(component) ?? false;
+    const booked = resourceManager.core.containers.get(containerId)?.resource;
+    const size = targetSize(core, instance);
+    check(
+      container.resize === undefined && JSON.stringify(booked) === JSON.stringify(size),
+      "SIZES",
+      () => `${containerId} has ${JSON.stringify(booked)}, and shall have ${JSON.stringify(size)}`,
+    );
     const { definition } = isOfUpgrade && isConcerned ? upgrade : row;
     const wanted = definition.components.find((each) => each.name === component)?.launchCommand;
     check(

@@ -4,6 +4,7 @@
  */
 import type { Failure, Reply } from "../../src/shared/errors.ts";
 import { UPGRADE_MODES } from "../../src/shared/protocol/service.ts";
+import type { Resource } from "../../src/shared/resource.ts";
 import type { ComponentDefinition, ServiceDefinition } from "../../src/shared/service.ts";
 import type { Party } from "./network.ts";
 import type { Random } from "./random.ts";
@@ -207,15 +208,16 @@ export class User implements Party {
     }
   }
 
-  /** Some of what runs for ever runs something else. */
+  /** Some of what runs for ever runs something else, or in another size. */
   #nextVersion(definition: ServiceDefinition): ServiceDefinition {
+    const { random } = this.world;
     this.#versions += 1;
     const version = String(this.#versions);
-    const components = definition.components.map((component) =>
-      component.restartPolicy === "ALWAYS" && this.world.random.chance(0.8)
-        ? { ...component, launchCommand: `true ${version}` }
-        : component,
-    );
+    const components = definition.components.map((component) => {
+      if (component.restartPolicy !== "ALWAYS" || random.chance(0.2)) return component;
+      const resource = random.chance(0.5) ? component.resource : drawResource(random);
+      return { ...component, launchCommand: `true ${version}`, resource };
+    });
     return { ...definition, version, components };
   }
 
@@ -300,7 +302,7 @@ export function drawDefinition(random: Random, name: string, size: number): Serv
       dependencies: dependsOn ? [dependsOn.name] : [],
       rank: dependsOn ? dependsOn.rank + 1 : 0,
       launchCommand: "true",
-      resource: { memoryMb: 256 * random.between(1, 8), vcores: random.between(1, 3) },
+      resource: drawResource(random),
       numberOfContainers: random.between(0, size),
       restartPolicy: random.pick(POLICIES),
       readinessCheck: {
@@ -331,4 +333,8 @@ export function drawDefinition(random: Random, name: string, size: number): Serv
     configuration: { properties: {}, env: {} },
     quicklinks: {},
   };
+}
+
+function drawResource(random: Random): Resource {
+  return { memoryMb: 256 * random.between(1, 8), vcores: random.between(1, 3) };
 }

@@ -287,7 +287,8 @@ export class Harness {
     this.service.newsWaiting = false;
     if (!reply.ok) return;
     const granted = reply.value.allocated.map((row) => ({ ...row, token: "token" }));
-    const answer = { ...reply.value, allocated: granted, updated: [] };
+    const updated = reply.value.updated.map((row) => ({ ...row, token: `token ${row.version}` }));
+    const answer = { ...reply.value, allocated: granted, updated };
     allocated(this.service, request, answer, this.nowMs);
   }
 

@@ -6,10 +6,12 @@
 import type { Container } from "../../shared/container.ts";
 import { type ContainerStatus, EXIT } from "../../shared/container.ts";
 import type { CompletedContainer } from "../../shared/protocol/application-master.ts";
+import { fitsIn, type Resource } from "../../shared/resource.ts";
 import type { ComponentDefinition } from "../../shared/service.ts";
 import { restartSettings } from "./properties.ts";
 import { launchFacts, reInitializationReported, upgradeFailed } from "./reinitialization.ts";
 import { retire } from "./release.ts";
+import { resizeReported } from "./resize.ts";
 import type { AssignedContainer, ComponentRow, InstanceRow, Service } from "./state.ts";
 import { record } from "./timeline.ts";
 import { runsUpgrade, wantsUpgrade } from "./upgrade-progress.ts";
@@ -30,14 +32,14 @@ const NOT_COUNTED: ReadonlySet<number> = new Set([
 
 /** Gives a new container to the first waiting instance of its component; surplus goes back. */
 export function containerAllocated(service: Service, container: Container, nowMs: number): void {
-  const { containerId, nodeId, nodeIncarnation, token } = container;
+  const { containerId, nodeId, nodeIncarnation, token, resource, version } = container;
   if (service.instanceWith(containerId) || service.releases.get(containerId)) return;
   const definition = service.row?.definition.components[container.allocationRequestId];
   const component = definition && service.components.get(definition.name);
   const waiting = service
     .instancesOf(definition?.name ?? "")
     .find((instance) => instance.state === "WAITING");
-  if (!component || !waiting) {
+  if (!definition || !component || !waiting) {
     service.releases.put({ containerId, heard: false });
     return;
   }
@@ -60,6 +62,7 @@ export function containerAllocated(service: Service, container: Container, nowMs
       startedMs: null,
       readiness: "",
       wasReady: false,
+      size: { version, resource, wanted: wantedOf(resource, definition.resource) },
       ...(wantsUpgrade(service, waiting) ? { isUpgraded: true } : {}),
     },
   });
@@ -72,6 +75,11 @@ export function containerAllocated(service: Service, container: Container, nowMs
     nodeId,
     message: `${waiting.name} was given a container on ${nodeId}`,
   });
+}
+
+/** The ResourceManager rounds up what is asked for; what is smaller was asked for before. */
+function wantedOf(allocated: Resource, asked: Resource): Resource {
+  return fitsIn(asked, allocated) ? asked : allocated;
 }
 
 /** The launch was stored by the node's tracker. */
@@ -122,6 +130,7 @@ export function containerStatus(service: Service, status: ContainerStatus, nowMs
   }
   service.instances.put({ ...instance, state, container });
   reInitializationReported(service, instance, nowMs, status.diagnostics);
+  resizeReported(service, instance.name);
 }
 
 /** A container is over. Answers false when no instance had it. */

@@ -27,6 +27,7 @@ import {
   finalizeUpgrade,
   forgetUpgrade,
   nextUpgradeMs,
+  settleSizes,
   settleUpgrade,
   upgradeUnderWay,
 } from "./upgrade.ts";
@@ -305,6 +306,7 @@ function settleRun(service: Service, row: ServiceRow, nowMs: number): void {
     service.instances.put({ ...instance, state: "WAITING" });
   }
   settleUpgrade(service, row, nowMs);
+  settleSizes(service);
   const all = componentsOf(service, row);
   const failing = all.find(tooManyFailures);
   if (failing) {

@@ -12,7 +12,13 @@ import type { ContainerStatus } from "../../shared/container.ts";
 import type { UpdatedContainer } from "../../shared/protocol/container-management.ts";
 import type { ReInitialization } from "../../shared/protocol/resource-tracker.ts";
 import { retire } from "./release.ts";
-import type { AssignedContainer, InstanceRow, ReInitializationRow, Service } from "./state.ts";
+import type {
+  AssignedContainer,
+  InstanceRow,
+  ReInitializationRow,
+  ResizeRow,
+  Service,
+} from "./state.ts";
 import { recordOf } from "./timeline.ts";
 
 /** The version of a launch context when nothing is said. */
@@ -55,9 +61,14 @@ function decide(
   container: AssignedContainer,
   change: Pick<ReInitializationRow, "why" | "version" | "fate">,
 ): void {
-  const revision = (container.revision ?? container.settledRevision ?? 0) + 1;
+  const revision = nextRevision(container);
   const reInitialization = { ...change, revision, isHandedOver: false };
   put(service, instance, { ...container, revision, reInitialization });
+}
+
+/** Above those of all changes that were decided before. */
+export function nextRevision({ revision, settledRevision = 0 }: AssignedContainer): number {
+  return (revision ?? settledRevision) + 1;
 }
 
 /** Instances of which the node's tracker has something to store. */
@@ -74,14 +85,30 @@ export function updateHandedOver(
 ): void {
   const instance = service.instanceWith(containerId);
   const container = instance?.container;
-  if (!instance || !container?.reInitialization) return;
-  const change = container.reInitialization;
+  if (!instance || !container) return;
+  const { reInitialization, resize } = container;
   if (revision === null) {
-    put(service, instance, { ...withoutReInitialization(container), isOver: true });
-  } else if (revision >= change.revision && !change.isHandedOver) {
-    const reInitialization = { ...change, isHandedOver: true };
-    put(service, instance, { ...container, reInitialization });
+    const { reInitialization: _, resize: __, ...ending } = container;
+    put(service, instance, { ...ending, isOver: true });
+    return;
   }
+  put(service, instance, {
+    ...container,
+    ...(reInitialization ? { reInitialization: handedOver(reInitialization, revision) } : {}),
+    ...(resize?.isGranted ? { resize: withoutToken(handedOver(resize, revision)) } : {}),
+  });
+}
+
+function handedOver<Change extends { readonly revision: number; readonly isHandedOver: boolean }>(
+  change: Change,
+  upTo: number,
+): Change {
+  return { ...change, isHandedOver: change.isHandedOver || upTo >= change.revision };
+}
+
+/** The node's tracker has it now, and nobody else needs it. */
+function withoutToken(resize: ResizeRow): ResizeRow {
+  return resize.isHandedOver ? { ...resize, token: "" } : resize;
 }
 
 /** What a status says of launches in place; what follows is decided when the row has it. */

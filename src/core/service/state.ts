@@ -9,6 +9,7 @@ import type { FinalStatus, PendingRequest } from "../../shared/protocol/applicat
 import type { PublicationNumber } from "../../shared/protocol/registry-operations.ts";
 import type { ReInitialization } from "../../shared/protocol/resource-tracker.ts";
 import type { ServiceEvent, UpgradeMode } from "../../shared/protocol/service.ts";
+import type { Resource } from "../../shared/resource.ts";
 import type { ServiceDefinition } from "../../shared/service.ts";
 import { type Change, Index, Table } from "../table.ts";
 import { guard } from "../transitions.ts";
@@ -153,6 +154,10 @@ export type AssignedContainer = {
   /** Its first process was started with the definition of the upgrade under way. */
   readonly isUpgraded?: true;
   readonly reInitialization?: ReInitializationRow;
+  /** Absent in rows of before there were sizes: it is not resized. */
+  readonly size?: ContainerSize;
+  /** Another size under way. */
+  readonly resize?: ResizeRow;
   /** Its tracker has said that it is over there; its end comes from the ResourceManager. */
   readonly isOver?: true;
 };
@@ -170,6 +175,26 @@ export type ReInitializationRow = {
   /** Of the container's entry at the tracker: above those of all changes before it. */
   readonly revision: number;
   /** The tracker has it. */
+  readonly isHandedOver: boolean;
+};
+
+export type ContainerSize = {
+  /** Of the container, as the ResourceManager counts its updates. */
+  readonly version: number;
+  /** What the ResourceManager has booked, which it may have rounded up. */
+  readonly resource: Resource;
+  /** What was asked for. */
+  readonly wanted: Resource;
+};
+
+export type ResizeRow = {
+  readonly to: Resource;
+  /** The ResourceManager has done it; before, it is to be asked. */
+  readonly isGranted: boolean;
+  /** ContainerToken of the new size, until it was handed over. */
+  readonly token: string;
+  /** Of the container's entry at the tracker; and whether the tracker has it. */
+  readonly revision: number;
   readonly isHandedOver: boolean;
 };
 
@@ -243,6 +268,12 @@ export class Service {
     (row) => (row.container?.reInitialization ? "any" : undefined),
   );
 
+  readonly resizing = new Index(
+    this.instances,
+    (row) => row.name,
+    (row) => (row.container?.resize ? "any" : undefined),
+  );
+
   constructor() {
     guard(this.service, PHASE_TRANSITIONS, ({ phase }) => phase);
     guard(this.instances, INSTANCE_TRANSITIONS, ({ state }) => state);
@@ -291,6 +322,10 @@ export class Service {
   instanceWith(containerId: ContainerId): InstanceRow | undefined {
     const [name] = this.instanceOfContainer.of(containerId);
     return name === undefined ? undefined : this.instances.get(name);
+  }
+
+  withResize(): InstanceRow[] {
+    return this.#rows(this.resizing.of("any"));
   }
 
   withReInitialization(): InstanceRow[] {

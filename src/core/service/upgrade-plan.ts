@@ -56,13 +56,14 @@ function numbersOf(
   return { from, to: isChanged ? after.numberOfContainers : from };
 }
 
-/** Fields that make a container's launch context. */
+/** Fields that make a container's launch context, and its size. */
 function changesOf(before: ComponentDefinition, after: ComponentDefinition): readonly string[] {
   const pairs: readonly [string, unknown, unknown][] = [
     ["artifact", before.artifact, after.artifact],
     ["launch_command", before.launchCommand, after.launchCommand],
     ["readiness_check", before.readinessCheck, after.readinessCheck],
     ["configuration", before.configuration, after.configuration],
+    ["resource", before.resource, after.resource],
   ];
   return pairs.filter(([, a, b]) => !isSame(a, b)).map(([field]) => field);
 }
@@ -74,8 +75,8 @@ function checkService(from: ServiceDefinition, to: ServiceDefinition): Finding[]
     findings.push({ path: "version", message });
   }
   if (to.queue !== from.queue) {
-    const hint = `selvedge queue move changes it; leave ${quote(from.queue)} here`;
-    findings.push({ path: "queue", message: `cannot be changed by an upgrade: ${hint}` });
+    const message = `cannot be changed by an upgrade: leave it as it was, ${quote(from.queue)}`;
+    findings.push({ path: "queue", message });
   }
   if (to.lifetime !== from.lifetime && to.lifetime !== -1) {
     const message = "cannot be changed by an upgrade: leave it out, or PUT lifetime alone";
@@ -115,7 +116,6 @@ function checkComponent(
     ["dependencies", [...before.dependencies].sort(), [...after.dependencies].sort()],
     ["restart_policy", before.restartPolicy, after.restartPolicy],
     ["placement_policy", before.placement, after.placement],
-    ["resource", before.resource, after.resource],
   ];
   const findings = fixed
     .filter(([, a, b]) => !isSame(a, b))

@@ -2,6 +2,8 @@
  * How far the instances of a service are in its upgrade: what each wants, what it runs with, and the
  * states that follow (facts/yarn-services.md §2.1). All computed from the rows.
  */
+import { fitsIn, largerResource, type Resource } from "../../shared/resource.ts";
+import type { ServiceDefinition } from "../../shared/service.ts";
 import { isSettled, isTaken } from "./reinitialization.ts";
 import type { AssignedContainer, InstanceRow, Service } from "./state.ts";
 
@@ -20,6 +22,18 @@ export function runsUpgrade(container: AssignedContainer): boolean {
   return isUpgraded || (isPending && isTaken(container));
 }
 
+/**
+ * The size that its container shall have. While an upgrade may be taken back it is large enough for
+ * both versions.
+ */
+export function targetSize(service: Service, instance: InstanceRow): Resource | undefined {
+  const of = (definition: ServiceDefinition | undefined) =>
+    definition?.components.find(({ name }) => name === instance.component)?.resource;
+  const before = of(service.row?.definition);
+  const after = wantsUpgrade(service, instance) ? of(service.upgrade?.definition) : undefined;
+  return before && after ? largerResource(before, after) : before;
+}
+
 /** undefined: the upgrade does not concern it, or it is back at the version before. */
 export function progressOf(service: Service, instance: InstanceRow): UpgradeProgress | undefined {
   const row = service.upgrade;
@@ -28,9 +42,13 @@ export function progressOf(service: Service, instance: InstanceRow): UpgradeProg
   if (row.mode === "CANCEL_UPGRADING") return hasTraces(instance) ? "UPGRADING" : undefined;
   if (!upgrade) return "NEEDS_UPGRADE";
   if (upgrade.state === "FAILED_UPGRADE") return upgrade.state;
-  const isReady = instance.state === "READY" && container !== null && runsUpgrade(container);
-  const isUnderWay = container?.reInitialization !== undefined && !isSettled(container);
-  return isReady && !isUnderWay ? "UPGRADED" : "UPGRADING";
+  if (instance.state !== "READY" || !container || !runsUpgrade(container)) return "UPGRADING";
+  const isUnderWay =
+    container.resize !== undefined ||
+    (container.reInitialization !== undefined && !isSettled(container));
+  const target = targetSize(service, instance);
+  const isGrown = !target || !container.size || fitsIn(target, container.size.resource);
+  return isGrown && !isUnderWay ? "UPGRADED" : "UPGRADING";
 }
 
 /** A container of it has, or may still come to have, something of the upgrade. */

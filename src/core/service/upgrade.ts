@@ -12,6 +12,7 @@ import type { UpgradeMode, UpgradePlan, UpgradeTargets } from "../../shared/prot
 import type { ServiceDefinition } from "../../shared/service.ts";
 import { noSuchService } from "./refusals.ts";
 import { decideFate, isLive, isSettled, reInitialize, replace } from "./reinitialization.ts";
+import { beginResize, hasSize } from "./resize.ts";
 import type { InstanceRow, Service, ServiceRow, UpgradeRow } from "./state.ts";
 import { record, recordOf } from "./timeline.ts";
 import { planUpgrade } from "./upgrade-plan.ts";
@@ -20,8 +21,10 @@ import {
   isComponentUpgraded,
   progressOf,
   runsUpgrade,
+  targetSize,
   wantsUpgrade,
 } from "./upgrade-progress.ts";
+import { askAnew } from "./work.ts";
 
 const PROVEN_AFTER_MS = 5_000;
 
@@ -152,6 +155,8 @@ function finalize(service: Service, row: ServiceRow, upgrade: UpgradeRow, nowMs:
     service.components.put({ ...component, desired: numberOfContainers });
   }
   service.update({ definition: { ...upgrade.definition, lifetime } });
+  // What waits for a container may want another size of it now.
+  askAnew(service);
   const message = `the service has version ${version} for good`;
   record(service, { timeMs: nowMs, type: "UPGRADE_FINALIZED", message });
 }
@@ -278,8 +283,23 @@ function settleInstance(service: Service, instance: InstanceRow, nowMs: number):
     const isPending = reInitialization.fate === "PENDING" && isSettled(container);
     if (isPending && !isWanted) decideFate(service, instance, "ROLLED_BACK");
   } else if (isWanted && !isFromStart && !reInitialization && isLive(instance)) {
-    reInitialize(service, instance, "UPGRADE");
+    // Grown first, so that the new process finds what it needs.
+    if (hasTargetSize(service, instance)) reInitialize(service, instance, "UPGRADE");
   }
+}
+
+/** Brings containers to the size that they shall have; nothing else must be under way in them. */
+export function settleSizes(service: Service): void {
+  for (const instance of [...service.instances.values()]) {
+    if (!isLive(instance) || instance.container?.reInitialization) continue;
+    const target = targetSize(service, instance);
+    if (target && !hasTargetSize(service, instance)) beginResize(service, instance, target);
+  }
+}
+
+function hasTargetSize(service: Service, instance: InstanceRow): boolean {
+  const target = targetSize(service, instance);
+  return !target || !instance.container || hasSize(instance.container, target);
 }
 
 function underWay(

@@ -29,6 +29,7 @@ import { allocationTagsOf } from "./placement-specification.ts";
 import { applicationAcls } from "./properties.ts";
 import { registryChanges } from "./records.ts";
 import { reInitializationsToSay } from "./reinitialization.ts";
+import { resizeGranted, resizeRefused, resizesToAsk, resizesToSay } from "./resize.ts";
 import type { InstanceRow, Service, ServiceRow } from "./state.ts";
 import { buildLaunchContext } from "./substitution.ts";
 
@@ -94,12 +95,11 @@ function applicationWork(
   if (assigned.length > 0) {
     work.push({ type: "start", requests: startRequests(service, row, assigned, surroundings) });
   }
-  const changing = reInitializationsToSay(service);
-  if (changing.length > 0) {
-    work.push({ type: "update", requests: updateRequests(service, row, changing, surroundings) });
-  }
+  const updates = updateRequests(service, row, surroundings);
+  if (updates.length > 0) work.push({ type: "update", requests: updates });
   const request = allocateRequest(service, row);
-  const said = request.asks.length > 0 || request.releases.length > 0;
+  const { asks, releases, updates: resizes = [] } = request;
+  const said = asks.length > 0 || releases.length > 0 || resizes.length > 0;
   if (said || service.newsWaiting) work.push({ type: "allocate", attemptId, request });
   return work;
 }
@@ -143,7 +143,11 @@ export function allocateRequest(service: Service, row: ServiceRow): AllocateRequ
     .filter(({ heard }) => !heard)
     .map(({ containerId }) => containerId);
   const progress = desired === 0 ? 1 : Math.min(1, ready / desired);
-  return { responseId: row.responseId, sequence: row.sequence, progress, asks, releases };
+  const updates = resizesToAsk(service);
+  return {
+    ...{ responseId: row.responseId, sequence: row.sequence, progress, asks, releases },
+    ...(updates.length === 0 ? {} : { updates }),
+  };
 }
 
 /** One scheduler key for each component: its rank is the priority, its place the request's id. */
@@ -183,6 +187,8 @@ export function allocated(
     if (service.releases.get(containerId)) service.releases.put({ containerId, heard: true });
   }
   for (const container of response.allocated) containerAllocated(service, container, nowMs);
+  for (const container of response.updated) resizeGranted(service, container);
+  for (const error of response.updateErrors) resizeRefused(service, error, nowMs);
   for (const completed of response.completed) {
     if (!containerCompleted(service, completed, nowMs)) askAnew(service);
   }
@@ -226,11 +232,16 @@ function startRequests(
 function updateRequests(
   service: Service,
   row: ServiceRow,
-  changing: readonly InstanceRow[],
   surroundings: Surroundings,
 ): readonly PlacedUpdate[] {
   const requests: PlacedUpdate[] = [];
-  for (const instance of changing) {
+  for (const { container } of resizesToSay(service)) {
+    const { containerId, nodeId, resize } = container ?? {};
+    if (!containerId || !nodeId || !resize) continue;
+    const { token, revision } = resize;
+    requests.push({ containerId, nodeId, token, revision });
+  }
+  for (const instance of reInitializationsToSay(service)) {
     const { containerId, nodeId, reInitialization: change } = instance.container ?? {};
     if (!containerId || !nodeId || !change) continue;
     const { why, version, fate, revision } = change;
