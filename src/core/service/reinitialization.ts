@@ -85,8 +85,8 @@ export function updateHandedOver(
 ): void {
   const instance = service.instanceWith(containerId);
   const container = instance?.container;
-  if (!instance || !container) return;
-  const { reInitialization, resize } = container;
+  const { reInitialization, resize } = container ?? {};
+  if (!instance || !container || !(reInitialization || resize)) return;
   if (revision === null) {
     const { reInitialization: _, resize: __, ...ending } = container;
     put(service, instance, { ...ending, isOver: true });
