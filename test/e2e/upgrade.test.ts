@@ -4,6 +4,8 @@ import { TextBody } from "../../src/client/http.ts";
 import type { ContainerView, ServiceView } from "../../src/shared/service.ts";
 import { startCluster, type TestCluster } from "../support/cluster.ts";
 import { containersOf, sleepers } from "../support/containers.ts";
+import { readProjectFile } from "../support/source-files.ts";
+import { openTerminal } from "../support/terminal.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 let cluster: TestCluster;
@@ -180,4 +182,22 @@ it("[UP14] a container grows and shrinks where it is, and its node knows", async
   await until("sized", (view) => view.version === "3", "to be upgraded again");
   await memoryIs(container, 48);
   expect(facts(await cluster.services.get("sized"))).toEqual(facts(before));
+});
+
+it("[UP13] examples/upgrade goes from version to version by the commands of its README", async () => {
+  const { selvedge } = openTerminal(cluster);
+  const commands = [
+    ...readProjectFile("examples/upgrade/README.md").matchAll(/^ {4}selvedge (.*)$/gm),
+  ].map(([, command = ""]) => command.split(" "));
+  expect(commands.length).toBeGreaterThan(6);
+  const answers: string[] = [];
+  for (const command of commands) {
+    const { exitCode, stdout, stderr } = await selvedge(...command);
+    expect(exitCode, `${command.join(" ")}: ${stderr}`).toBe(0);
+    answers.push(stdout);
+  }
+  expect(answers[1]).toContain("version 1 -> 2");
+  expect(answers[4]).toMatch(/web-0 +READY +2/);
+  expect(answers[4]).toMatch(/web-1 +NEEDS_UPGRADE +1/);
+  expect(await cluster.services.get("greeter")).toMatchObject({ state: "STABLE", version: "1" });
 });
