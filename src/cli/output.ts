@@ -84,7 +84,7 @@ export function formatTable(head: readonly string[], rows: readonly (readonly st
 /** Colour of any state of a service, component, container, application or node. */
 export function styleOfState(state: string): Style {
   if (/^(STABLE|READY|RUNNING|SUCCEEDED|FINISHED)$/.test(state)) return "green";
-  if (/^(FAILED|LOST|UNHEALTHY|KILLED)$/.test(state)) return "red";
+  if (/^(FAILED|FAILED_UPGRADE|LOST|UNHEALTHY|KILLED)$/.test(state)) return "red";
   if (/^(STOPPED|SHUTDOWN|DECOMMISSIONED)$/.test(state)) return "dim";
   return "yellow";
 }

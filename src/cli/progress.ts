@@ -86,6 +86,9 @@ export function componentLine(component: ComponentView): string {
   if (counts.starting > 0) parts.push(`${counts.starting} starting`);
   if (counts.succeeded > 0) parts.push(`${counts.succeeded} succeeded`);
   if (counts.failed > 0) parts.push(`${counts.failed} failed`);
+  if (counts.needUpgrade > 0) parts.push(`${counts.needUpgrade} to be upgraded`);
+  if (counts.upgrading > 0) parts.push(`${counts.upgrading} upgrading`);
+  if (counts.failedUpgrade > 0) parts.push(`${counts.failedUpgrade} could not be upgraded`);
   const why = oneLine(component.diagnostics);
   return `${component.name}: ${parts.join(", ")}${why === "" ? "" : ` (${why})`}`;
 }
@@ -98,6 +101,9 @@ export function countContainers(component: ComponentView) {
     starting: count("INIT", "RUNNING_BUT_UNREADY"),
     succeeded: count("SUCCEEDED"),
     failed: count("FAILED"),
+    needUpgrade: count("NEEDS_UPGRADE"),
+    upgrading: count("UPGRADING"),
+    failedUpgrade: count("FAILED_UPGRADE"),
   };
 }
 

@@ -14,7 +14,7 @@ export function formatService(view: ServiceView, output: Output, nowMs: number):
     .map(({ name, diagnostics }) => `${name}: ${oneLine(diagnostics)}`);
   if (reasons.length > 0) parts.push(reasons.join("\n"));
   const containers = view.components.flatMap((component) => component.containers);
-  if (containers.length > 0) parts.push(formatContainers(containers, output, nowMs));
+  if (containers.length > 0) parts.push(formatContainers(view, containers, output, nowMs));
   return parts.join("\n\n");
 }
 
@@ -61,16 +61,23 @@ function formatComponentResource({ resource }: ComponentView): string {
   return [`${resource.memory} MB`, cpus, ...additional].join(", ");
 }
 
+/** Versions are shown while there may be two of them. */
 function formatContainers(
+  { state }: ServiceView,
   containers: readonly ContainerView[],
   output: Output,
   nowMs: number,
 ): string {
+  const isUpgrading = state.includes("UPGRADING");
   const table = formatTable(
-    ["INSTANCE", "STATE", "AGE", "NODE", "ADDRESS", "CONTAINER"],
+    [
+      ...["INSTANCE", "STATE", ...(isUpgrading ? ["VERSION"] : [])],
+      ...["AGE", "NODE", "ADDRESS", "CONTAINER"],
+    ],
     containers.map((container) => [
       container.component_instance_name,
       output.paint(styleOfState(container.state), container.state),
+      ...(isUpgrading ? [container.version] : []),
       container.launch_time === null ? "" : formatDuration(nowMs - container.launch_time),
       container.node_id,
       addressesOf(container).join(" "),

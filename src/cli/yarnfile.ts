@@ -8,6 +8,7 @@ import { resolve } from "node:path";
 import { parseDocument } from "yaml";
 import { TextBody } from "../client/http.ts";
 import { LIMITS } from "../shared/limits.ts";
+import type { UpgradeMode } from "../shared/protocol/service.ts";
 import { parseYaml } from "../shared/yaml.ts";
 import { type CliError, cliError } from "./errors.ts";
 import { EXIT_CODE } from "./exit-codes.ts";
@@ -19,7 +20,7 @@ export type YarnfileOverrides = {
   /** Seconds. */
   readonly lifetime?: number | undefined;
   readonly queue?: string | undefined;
-  readonly state?: "STOPPED" | undefined;
+  readonly state?: "STOPPED" | UpgradeMode | undefined;
 };
 
 export type Yarnfile = {

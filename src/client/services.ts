@@ -3,7 +3,12 @@
  * escaped here; everything else is the cluster's to check.
  */
 import type { ReadLogResponse } from "../shared/protocol/container-management.ts";
-import type { FlexRequest, ServiceEvent, ServicePlan } from "../shared/protocol/service.ts";
+import type {
+  FlexRequest,
+  ServiceEvent,
+  ServicePlan,
+  UpgradePlan,
+} from "../shared/protocol/service.ts";
 import type { ServiceView } from "../shared/service.ts";
 import type { Http, TextBody } from "./http.ts";
 
@@ -71,6 +76,7 @@ export function servicesClient(http: Http, user?: string) {
     list: (filter: ServiceFilter = {}) =>
       http.request<readonly ServiceSummary[]>("GET", path("", filter)),
     get: (name: string) => http.request<ServiceView>("GET", path(of(name))),
+    /** While it is being upgraded: finalize. */
     start: (name: string) => put(name, { state: "STARTED" }),
     stop: (name: string) => put(name, { state: "STOPPED" }),
     /** All components in one request: all of them change, or none. */
@@ -82,6 +88,25 @@ export function servicesClient(http: Http, user?: string) {
           number_of_containers: count,
         })),
       }),
+    /** A whole Yarnfile of another version; its `state` says how (`UPGRADE_MODES`). */
+    upgrade: (name: string, yarnfile: TextBody) =>
+      http.request<ServiceStatus>("PUT", path(of(name)), yarnfile),
+    /** A dry run: nothing is changed. */
+    planUpgrade: (name: string, yarnfile: TextBody) =>
+      http.request<UpgradePlan>("POST", path(of(name, "/plan")), yarnfile),
+    upgradeComponents: (name: string, components: readonly string[]) =>
+      http.request<ServiceStatus>(
+        "PUT",
+        path(of(name, "/components")),
+        components.map((component) => ({ name: component, state: "UPGRADING" })),
+      ),
+    upgradeInstances: (name: string, instances: readonly string[]) =>
+      http.request<ServiceStatus>(
+        "PUT",
+        path(of(name, "/component-instances")),
+        instances.map((instance) => ({ component_instance_name: instance, state: "UPGRADING" })),
+      ),
+    cancelUpgrade: (name: string) => put(name, { state: "CANCEL_UPGRADING" }),
     destroy: (name: string) => http.request<ServiceStatus | undefined>("DELETE", path(of(name))),
     /** Oldest first. */
     events: (name: string) =>

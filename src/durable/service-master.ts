@@ -13,7 +13,6 @@ import {
   forgetService,
   masterRegistered,
   nextDeadlineMs,
-  noSuchService,
   setLifetime,
   settle,
   startService,
@@ -23,10 +22,18 @@ import {
 import { packageReferences, type ResolvedPackages } from "../core/service/pinned-source.ts";
 import { planRequest, servicePlan } from "../core/service/plan.ts";
 import { recordsPublished } from "../core/service/records.ts";
-import { restartContainer, restartHandedOver } from "../core/service/restart.ts";
+import { noSuchService } from "../core/service/refusals.ts";
+import { updateHandedOver } from "../core/service/reinitialization.ts";
+import { restartContainer } from "../core/service/restart.ts";
 import { defineService } from "../core/service/specification.ts";
 import { Service } from "../core/service/state.ts";
 import { timeline } from "../core/service/timeline.ts";
+import {
+  cancelUpgrade,
+  initiateUpgrade,
+  planServiceUpgrade,
+  upgradeInstances,
+} from "../core/service/upgrade.ts";
 import { viewService } from "../core/service/view.ts";
 import { allocated, askAnew, type ServiceWork, serviceWork } from "../core/service/work.ts";
 import type { ContainerStatus } from "../shared/container.ts";
@@ -41,8 +48,15 @@ import type {
   StartContainerRequest,
   UpdateContainerRequest,
 } from "../shared/protocol/container-management.ts";
-import type { FlexRequest, ServicePlan, ServiceProtocol } from "../shared/protocol/service.ts";
-import type { ServiceView } from "../shared/service.ts";
+import type {
+  FlexRequest,
+  ServicePlan,
+  ServiceProtocol,
+  UpgradeMode,
+  UpgradePlan,
+  UpgradeTargets,
+} from "../shared/protocol/service.ts";
+import type { ServiceDefinition, ServiceView } from "../shared/service.ts";
 import { shardOf } from "../shared/shard.ts";
 import type { Yarnfile } from "../shared/yarnfile.ts";
 import { domainOf, type Env, trackerShards } from "./env.ts";
@@ -91,8 +105,7 @@ export class ServiceMaster
     yarnfile: Yarnfile,
     submitter: Submitter,
   ): Promise<Reply<{ readonly applicationId: string | null }>> {
-    const packages = await this.#resolvePackages(user, packageReferences(yarnfile));
-    const definition = defineService(yarnfile, { user, domain: domainOf(this.env) }, packages);
+    const definition = await this.#define(user, yarnfile);
     if (!definition.ok) return definition;
     const submissionId = crypto.randomUUID();
     const created = this.#shell.run("createService", (nowMs) =>
@@ -112,7 +125,12 @@ export class ServiceMaster
     return submitted;
   }
 
-  /** A package is looked up once, when the service is created; from then on its digest counts. */
+  async #define(user: string, yarnfile: Yarnfile): Promise<Reply<ServiceDefinition>> {
+    const packages = await this.#resolvePackages(user, packageReferences(yarnfile));
+    return defineService(yarnfile, { user, domain: domainOf(this.env) }, packages);
+  }
+
+  /** A package is looked up once, when its definition is given; from then on its digest counts. */
   async #resolvePackages(user: string, references: readonly string[]): Promise<ResolvedPackages> {
     const { STORE } = this.env;
     const store = STORE === undefined ? null : new PackageStore(STORE, this.#cluster);
@@ -154,6 +172,29 @@ export class ServiceMaster
     const stopped = this.#shell.run("stopService", (nowMs) => stopService(this.#service, nowMs));
     await this.#shell.until(() => this.#service.row?.phase !== "FINISHING", PATIENCE_MS);
     return stopped;
+  }
+
+  async upgrade(user: string, mode: UpgradeMode, yarnfile: Yarnfile): Promise<Reply<UpgradePlan>> {
+    const definition = await this.#define(user, yarnfile);
+    if (!definition.ok) return definition;
+    return this.#shell.run("initiateUpgrade", (nowMs) =>
+      initiateUpgrade(this.#service, mode, definition.value, nowMs),
+    );
+  }
+
+  async planUpgrade(user: string, yarnfile: Yarnfile): Promise<Reply<UpgradePlan>> {
+    const definition = await this.#define(user, yarnfile);
+    return definition.ok ? planServiceUpgrade(this.#service, definition.value) : definition;
+  }
+
+  async upgradeInstances(targets: UpgradeTargets) {
+    return this.#shell.run("upgradeInstances", (nowMs) =>
+      upgradeInstances(this.#service, targets, nowMs),
+    );
+  }
+
+  async cancelUpgrade() {
+    return this.#shell.run("cancelUpgrade", (nowMs) => cancelUpgrade(this.#service, nowMs));
   }
 
   async flex(requests: readonly FlexRequest[]) {
@@ -347,8 +388,8 @@ export class ServiceMaster
     const reply = await tracker.updateContainers(this.#name, requests as UpdateContainerRequest[]);
     if (!reply.ok) return;
     const { value } = reply;
-    this.#shell.run("restartsHandedOver", (nowMs) => {
-      for (const updated of value) restartHandedOver(this.#service, updated, nowMs);
+    this.#shell.run("updatesHandedOver", () => {
+      for (const updated of value) updateHandedOver(this.#service, updated);
     });
   }
 

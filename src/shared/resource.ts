@@ -42,6 +42,20 @@ function combine(a: Resource, b: Resource, sign: 1 | -1): Resource {
   return { ...sum, extra };
 }
 
+/** The larger of the two in every type. */
+export function largerResource(a: Resource, b: Resource): Resource {
+  const larger = {
+    memoryMb: Math.max(a.memoryMb, b.memoryMb),
+    vcores: Math.max(a.vcores, b.vcores),
+  };
+  if (!a.extra && !b.extra) return larger;
+  const extra: Record<string, number> = { ...a.extra };
+  for (const [name, value] of Object.entries(b.extra ?? {})) {
+    extra[name] = Math.max(extra[name] ?? 0, value);
+  }
+  return { ...larger, extra };
+}
+
 /** Whether `small` fits into `large` in every type. */
 export function fitsIn(small: Resource, large: Resource): boolean {
   if (small.memoryMb > large.memoryMb || small.vcores > large.vcores) return false;

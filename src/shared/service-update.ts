@@ -1,6 +1,7 @@
 /**
  * The bodies of `PUT /app/v1/services/{service}` and `…/components/{component}` (seed 001; facts/
- * yarn-services.md §1.4, §4.2): start, stop, lifetime, and the numbers of containers.
+ * yarn-services.md §1.4, §4.2): start, stop, lifetime, the numbers of containers, and another version
+ * (service-upgrade.ts has the parts of a service that are upgraded).
  *
  * Hadoop's clients send a whole Service or Component here, with the fields that they do not mean
  * left empty. So all fields are known, but one that says something which a PUT cannot change is
@@ -10,9 +11,16 @@ import * as z from "zod";
 import { didYouMeanClause } from "./did-you-mean.ts";
 import { type Finding, ok, type Reply } from "./errors.ts";
 import { LIMITS } from "./limits.ts";
-import type { FlexRequest } from "./protocol/service.ts";
+import { type FlexRequest, UPGRADE_MODES, type UpgradeMode } from "./protocol/service.ts";
 import { expects, invalid, isEmptyValue, quote, validate } from "./validation.ts";
-import { componentSchema, optional, serviceSchema, text } from "./yarnfile.ts";
+import {
+  componentSchema,
+  optional,
+  parseYarnfile,
+  serviceSchema,
+  text,
+  type Yarnfile,
+} from "./yarnfile.ts";
 
 const expectsCount = expects(
   'a whole number, or text such as "+2" or "-1" to change the present number',
@@ -37,24 +45,35 @@ export const updateServiceSchema = z
   .strictObject({
     ...serviceSchema.shape,
     name: optional(text, "The service's name, if given."),
-    version: optional(text, "Cannot be changed by this version."),
-    components: optional(z.array(flexComponentSchema), "With state FLEX."),
+    version: optional(text, "With a state that upgrades: another version than the present one."),
+    components: optional(
+      z.array(flexComponentSchema),
+      "With state FLEX; with a state that upgrades all of them, whole.",
+    ),
     lifetime: optional(
       serviceSchema.shape.lifetime,
       "Seconds from now until the service is stopped and removed; -1: unlimited.",
     ),
-    state: optional(serviceSchema.shape.state, "STARTED, STOPPED, or FLEX with components."),
+    state: optional(
+      serviceSchema.shape.state,
+      "STARTED (while upgrading: finalize), STOPPED, FLEX with components, CANCEL_UPGRADING; with a " +
+        "whole Yarnfile UPGRADING, UPGRADING_AUTO_FINALIZE, EXPRESS_UPGRADING.",
+    ),
   })
   .meta({ id: "ServiceUpdate", description: "What to change of a service." });
 
 /** What a PUT asks for; with nothing set it asks for nothing. */
 export type ServiceUpdate = {
-  readonly state?: "STARTED" | "STOPPED" | "FLEX";
+  readonly state?: "STARTED" | "STOPPED" | "FLEX" | "CANCEL_UPGRADING";
+  /** To a whole new definition, and nothing else. */
+  readonly upgrade?: { readonly mode: UpgradeMode; readonly yarnfile: Yarnfile };
   /** Seconds from now; -1: unlimited. */
   readonly lifetime?: number;
   /** Not empty exactly when `state` is FLEX. */
   readonly flex: readonly FlexRequest[];
 };
+
+const SETTABLE_STATES = ["STARTED", "STOPPED", "FLEX", "CANCEL_UPGRADING"] as const;
 
 /** Parts of answers: left in by whoever edits and sends back what was got. */
 const IGNORED = new Set([
@@ -79,6 +98,11 @@ const COMPONENT_UPDATE_FIELDS = new Set([
  * Fails with INVALID_ARGUMENT and all findings.
  */
 export function parseServiceUpdate(serviceName: string, input: unknown): Reply<ServiceUpdate> {
+  const mode = upgradeModeOf(input);
+  if (mode !== undefined) {
+    const yarnfile = parseNewVersion(serviceName, input);
+    return yarnfile.ok ? ok({ upgrade: { mode, yarnfile: yarnfile.value }, flex: [] }) : yarnfile;
+  }
   const parsed = validate(updateServiceSchema, input);
   if (!parsed.ok) return parsed;
   const body = parsed.value;
@@ -110,6 +134,21 @@ export function parseServiceUpdate(serviceName: string, input: unknown): Reply<S
     ...(body.lifetime === undefined ? {} : { lifetime: body.lifetime }),
     flex,
   });
+}
+
+function upgradeModeOf(input: unknown): UpgradeMode | undefined {
+  const state = typeof input === "object" && input !== null && "state" in input && input.state;
+  return UPGRADE_MODES.find((mode) => mode === state);
+}
+
+/** Reads a whole new definition of a service; a `name` in it must be the service's. */
+export function parseNewVersion(serviceName: string, input: unknown): Reply<Yarnfile> {
+  const isNameless =
+    typeof input === "object" && input !== null && !Array.isArray(input) && !("name" in input);
+  const parsed = parseYarnfile(isNameless ? { ...input, name: serviceName } : input);
+  if (!parsed.ok) return parsed;
+  const findings = checkName("name", parsed.value.name, serviceName);
+  return findings.length > 0 ? invalid(findings) : ok({ ...parsed.value, state: undefined });
 }
 
 /**
@@ -156,12 +195,10 @@ function checkLifetime(lifetime: number | undefined): Finding[] {
 }
 
 function readState(state: string | undefined, findings: Finding[]): ServiceUpdate["state"] {
-  if (state === undefined || state === "STARTED" || state === "STOPPED" || state === "FLEX") {
-    return state;
-  }
-  const message = state.includes("UPGRADING")
-    ? `${state}: upgrades are not supported by this version`
-    : `expects STARTED, STOPPED or FLEX, not ${state}${didYouMeanClause(state, ["STARTED"])}`;
+  const known = SETTABLE_STATES.find((each) => each === state);
+  if (state === undefined || known !== undefined) return known;
+  const guess = didYouMeanClause(state, SETTABLE_STATES);
+  const message = `expects ${SETTABLE_STATES.join(", ")} or a state that upgrades, not ${state}${guess}`;
   findings.push({ path: "state", message });
   return undefined;
 }
@@ -174,8 +211,8 @@ function readFlex(
 ): FlexRequest {
   const component = nameInUrl ?? body.name ?? "";
   if (component === "") findings.push({ path: `${prefix}name`, message: "is missing" });
-  if (body.state?.endsWith("UPGRADING")) {
-    const message = `${body.state}: upgrades are not supported by this version`;
+  if (body.state === "UPGRADING") {
+    const message = "UPGRADING: an upgrade is asked for apart from flex, by PUT component";
     findings.push({ path: `${prefix}state`, message });
   }
   // Hadoop's clients send a state and the default restart policy with every component.

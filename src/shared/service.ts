@@ -16,14 +16,28 @@ export const SERVICE_STATES = [
   "STOPPED",
   "FAILED",
   "SUCCEEDED",
+  "UPGRADING",
+  "UPGRADING_AUTO_FINALIZE",
+  "EXPRESS_UPGRADING",
+  "CANCEL_UPGRADING",
 ] as const;
 export type ServiceState = (typeof SERVICE_STATES)[number];
-export type ComponentState = "FLEXING" | "STABLE" | "SUCCEEDED" | "FAILED";
-/** INIT: allocated, its process not yet running. */
+/** NEEDS_UPGRADE: not all of it is asked to be upgraded, or some of it could not be. */
+export type ComponentState =
+  | "FLEXING"
+  | "STABLE"
+  | "NEEDS_UPGRADE"
+  | "UPGRADING"
+  | "SUCCEEDED"
+  | "FAILED";
+/** INIT: allocated, its process not yet running. FAILED_UPGRADE: it runs on with the version before. */
 export type InstanceContainerState =
   | "INIT"
   | "RUNNING_BUT_UNREADY"
   | "READY"
+  | "NEEDS_UPGRADE"
+  | "UPGRADING"
+  | "FAILED_UPGRADE"
   | "SUCCEEDED"
   | "FAILED";
 
@@ -220,6 +234,8 @@ export type ContainerView = {
   readonly id: string;
   readonly component_instance_name: string;
   readonly state: InstanceContainerState;
+  /** Of the service's definition that it runs with. */
+  readonly version: string;
   readonly launch_time: number | null;
   readonly ip: string | null;
   readonly hostname: string | null;

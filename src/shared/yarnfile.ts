@@ -201,7 +201,11 @@ export const containerSchema = z
     hostname: optional(text, "Host name of the container."),
     bare_host: optional(text, "Host of the node."),
     node_id: optional(text, "host:port of the NodeManager."),
-    state: optional(text, "INIT, RUNNING_BUT_UNREADY, READY, SUCCEEDED or FAILED."),
+    state: optional(
+      text,
+      "INIT, RUNNING_BUT_UNREADY, READY, NEEDS_UPGRADE, UPGRADING, FAILED_UPGRADE, SUCCEEDED or FAILED.",
+    ),
+    version: optional(text, "Version of the service's definition that it runs with."),
     component_instance_name: optional(text, "Component name and number, such as hello-0."),
     diagnostics: optional(text, "Why the container is in this state."),
     resource: optional(resourceRequirementsSchema, "Size of the container."),

@@ -32,6 +32,7 @@ import { registryRoutes } from "./routes/registry.ts";
 import { registryOperationEndpoints } from "./routes/registry-operations.ts";
 import { schedulerEndpoints } from "./routes/scheduler.ts";
 import { securityEndpoints } from "./routes/security.ts";
+import { serviceUpgradeEndpoints } from "./routes/service-upgrade.ts";
 import { serviceEndpoints } from "./routes/services.ts";
 
 /** Every operation of the API but the registry's reads. */
@@ -39,6 +40,7 @@ export const ENDPOINTS: readonly Endpoint[] = [
   ...healthEndpoints,
   ...securityEndpoints,
   ...serviceEndpoints,
+  ...serviceUpgradeEndpoints,
   ...clusterEndpoints,
   installEndpoint((c) => {
     const { command } = c.var.settings;

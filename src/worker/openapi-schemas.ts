@@ -73,6 +73,25 @@ export const servicePlanSchema = z
   })
   .meta({ id: "ServicePlan" });
 
+export const upgradePlanSchema = z
+  .object({
+    from: z.string().describe("The version that runs."),
+    to: z.string(),
+    components: z
+      .array(
+        z.object({
+          name: z.string(),
+          changes: z.array(z.string()).describe("Fields that differ and reach its containers."),
+          containers: z.int().describe("So many are re-initialized in place."),
+          numberOfContainers: z
+            .object({ from: z.int(), to: z.int() })
+            .describe("Changed when the upgrade is final."),
+        }),
+      )
+      .describe("Those that change."),
+  })
+  .meta({ id: "UpgradePlan" });
+
 export const logSchema = z
   .object({
     data: z.string(),

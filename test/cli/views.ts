@@ -12,6 +12,7 @@ export function containerView(
     id: `container_e01_1700000000000_0001_01_00000${number + 1}`,
     component_instance_name: `hello-${number}`,
     state,
+    version: "1.0.0",
     launch_time: 1_700_000_001_000,
     ip: "10.0.0.7",
     hostname: "box",

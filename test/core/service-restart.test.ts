@@ -2,10 +2,10 @@
 import { describe, expect, it } from "vitest";
 import { flexService, stopService } from "../../src/core/service/lifecycle.ts";
 import {
-  restartContainer,
-  restartHandedOver,
-  restartsToSay,
-} from "../../src/core/service/restart.ts";
+  reInitializationsToSay,
+  updateHandedOver,
+} from "../../src/core/service/reinitialization.ts";
+import { restartContainer } from "../../src/core/service/restart.ts";
 import { Service } from "../../src/core/service/state.ts";
 import { serviceWork } from "../../src/core/service/work.ts";
 import { type Harness, harness, MASTER } from "../support/harness.ts";
@@ -48,7 +48,7 @@ describe("restarting a container in place", () => {
     });
     expect(cluster.containerOf("hello-0")).toBe(containerId);
     expect(containerOf(cluster)).toMatchObject({ launchVersion: 2 });
-    expect(containerOf(cluster)).not.toHaveProperty("restart");
+    expect(containerOf(cluster)).not.toHaveProperty("reInitialization");
     expect(containerOf(cluster, "hello-1")).not.toHaveProperty("launchVersion");
     expect(cluster.states()).toEqual({ "hello-0": "READY", "hello-1": "READY" });
     expect(cluster.events().slice(-2)).toEqual(["INSTANCE_RESTARTING", "INSTANCE_RESTARTED"]);
@@ -76,9 +76,9 @@ describe("restarting a container in place", () => {
     expect(updates(cluster.service)).toMatchObject(wanted);
     const service = reloaded(cluster.service);
     expect(updates(service)).toMatchObject(wanted);
-    restartHandedOver(service, { containerId, revision: 1 }, cluster.nowMs);
+    updateHandedOver(service, { containerId, revision: 1 });
     expect(updates(service)).toEqual([]);
-    expect(restartsToSay(reloaded(service))).toEqual([]);
+    expect(reInitializationsToSay(reloaded(service))).toEqual([]);
   });
 
   it("[NM168] that was said twice, because an answer was lost, is done once", () => {
@@ -97,7 +97,7 @@ describe("restarting a container in place", () => {
     cluster.updates = "refused";
     const containerId = cluster.containerOf("hello-0");
     restart(cluster, containerId);
-    expect(containerOf(cluster)).not.toHaveProperty("restart");
+    expect(containerOf(cluster)).not.toHaveProperty("reInitialization");
     expect(containerOf(cluster)?.launchVersion ?? 1).toBe(1);
     expect(cluster.events().at(-1)).toBe("RESTART_REFUSED");
     cluster.updates = "done";
@@ -111,10 +111,10 @@ describe("restarting a container in place", () => {
     restart(cluster, cluster.containerOf("hello-0"));
     const underWay = { revision: 1, subState: "REINITIALIZING", ready: false } as const;
     cluster.report("hello-0", underWay);
-    expect(containerOf(cluster)).toHaveProperty("restart");
+    expect(containerOf(cluster)).toHaveProperty("reInitialization");
     expect(cluster.states()["hello-0"]).toBe("STARTED");
     cluster.report("hello-0", { revision: 1, subState: "RUNNING", launchVersion: 2 });
-    expect(containerOf(cluster)).not.toHaveProperty("restart");
+    expect(containerOf(cluster)).not.toHaveProperty("reInitialization");
     expect(cluster.states()["hello-0"]).toBe("READY");
   });
 
@@ -125,7 +125,7 @@ describe("restarting a container in place", () => {
     restart(cluster, containerId);
     cluster.exit("hello-0", 1);
     expect(cluster.containerOf("hello-0")).not.toBe(containerId);
-    expect(containerOf(cluster)).not.toHaveProperty("restart");
+    expect(containerOf(cluster)).not.toHaveProperty("reInitialization");
     expect(updates(cluster.service)).toEqual([]);
   });
 

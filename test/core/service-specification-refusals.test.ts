@@ -129,7 +129,12 @@ const SERVICE: readonly Case[] = [
   ["lifetime 0", yarnfile({ lifetime: 0 }), "lifetime", /1 to \d+ seconds, or -1/],
   ["lifetime -2", yarnfile({ lifetime: "-2" }), "lifetime", /not -2/],
   ["state FLEX", yarnfile({ state: "FLEX" }), "state", /changes a service that exists/],
-  ["an upgrade", yarnfile({ state: "EXPRESS_UPGRADING" }), "state", /not supported yet/],
+  [
+    "an upgrade",
+    yarnfile({ state: "EXPRESS_UPGRADING" }),
+    "state",
+    /changes a service that exists/,
+  ],
   [
     "a bad service-wide resource",
     yarnfile({ resource: { cpus: 1 } }),
@@ -468,7 +473,6 @@ const UNSUPPORTED: readonly (readonly [path: string, input: unknown])[] = [
   ["components[0].artifact", of({ artifact: { id: "x", type: "SERVICE" } })],
   ["components[0].decommissioned_instances", of({ decommissioned_instances: ["hello-0"] })],
   ["components[0].readiness_check.artifact", of({ readiness_check: { artifact: { id: "x" } } })],
-  ["components[0].state", of({ state: "UPGRADING" })],
 ];
 
 describe.each([

@@ -59,8 +59,12 @@ describe("PUT service", () => {
   it.each([
     [{ name: "other" }, "name", /hello-world, which the URL names/],
     [{ lifetime: 0 }, "lifetime", /-1 for unlimited, not 0/],
-    [{ state: "STABLE" }, "state", /STARTED, STOPPED or FLEX, not STABLE/],
-    [{ state: "UPGRADING" }, "state", /upgrades are not supported/],
+    [
+      { state: "STABLE" },
+      "state",
+      /STARTED, STOPPED, FLEX, CANCEL_UPGRADING or a state that upgrades, not STABLE/,
+    ],
+    [{ state: "UPGRADING", components: [] }, "version", /is missing/],
     [{ state: "STOP" }, "state", /did you mean STOPPED\?/],
     [{ state: "FLEX" }, "components", /at least one component/],
     [{ components: [{ name: "a", number_of_containers: 1 }] }, "components", /need state FLEX/],

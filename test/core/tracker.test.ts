@@ -360,6 +360,22 @@ describe("changing a container that runs", () => {
     ]);
   });
 
+  it("[TK9] that is said again, or comes late, changes nothing", () => {
+    const { tracker, register, start, hear, sent } = bench();
+    register();
+    start(C1);
+    hear(status(C1));
+    const pending = { ...upgrade, reInitialization: "PENDING", revision: 1 } as const;
+    tracker.updateContainers(MASTER, [pending]);
+    sent();
+    expect(tracker.updateContainers(MASTER, [pending])).toEqual([{ containerId: C1, revision: 1 }]);
+    expect(sent()).toEqual([]);
+    const back = { containerId: C1, reInitialization: "ROLLED_BACK", revision: 2 } as const;
+    tracker.updateContainers(MASTER, [back]);
+    expect(tracker.updateContainers(MASTER, [pending])).toEqual([{ containerId: C1, revision: 2 }]);
+    expect(entriesIn(sent())).toMatchObject([{ revision: 2, reInitialization: "ROLLED_BACK" }]);
+  });
+
   it("[TK9] has a new revision each time, and a commit needs no launch context", () => {
     const { tracker, register, start, hear, sent } = bench();
     register();

@@ -6,7 +6,11 @@ import {
   NODE_TRANSITIONS,
   PRESENCE_TRANSITIONS,
 } from "../../src/core/cluster/transitions.ts";
-import { INSTANCE_TRANSITIONS, PHASE_TRANSITIONS } from "../../src/core/service/transitions.ts";
+import {
+  INSTANCE_TRANSITIONS,
+  PHASE_TRANSITIONS,
+  UPGRADE_TRANSITIONS,
+} from "../../src/core/service/transitions.ts";
 import { Table } from "../../src/core/table.ts";
 import { guard, type Transitions } from "../../src/core/transitions.ts";
 
@@ -48,6 +52,7 @@ describe("each state machine", () => {
     PRESENCE_TRANSITIONS,
     PHASE_TRANSITIONS,
     INSTANCE_TRANSITIONS,
+    UPGRADE_TRANSITIONS,
   };
 
   it.each(Object.entries(machines))("%s leads only to states that it has", (_, machine) => {
@@ -59,7 +64,7 @@ describe("each state machine", () => {
   it.each([
     ["applications", APPLICATION_TRANSITIONS, ["FINISHED", "FAILED", "KILLED"]],
     ["containers", CONTAINER_TRANSITIONS, ["COMPLETED"]],
-    ["instances", INSTANCE_TRANSITIONS, ["STOPPING", "SUCCEEDED", "FAILED"]],
+    ["instances", INSTANCE_TRANSITIONS, ["SUCCEEDED", "FAILED"]],
   ] as const)("%s end where nothing follows", (_, machine, ends) => {
     const final = Object.entries(machine).filter(([, next]) => next.length === 0);
     expect(final.map(([state]) => state).sort()).toEqual([...ends].sort());

@@ -17,7 +17,7 @@ import type { ContainerLaunchContext } from "../../src/shared/container.ts";
 import { type ContainerStatus, EXIT } from "../../src/shared/container.ts";
 import type { TrackerMessage } from "../../src/shared/protocol/resource-tracker.ts";
 import { Connection } from "./connection.ts";
-import type { ContainerRecord, Machine, SimulatedProcess } from "./machine.ts";
+import type { ContainerRecord, Launch, Machine, SimulatedProcess } from "./machine.ts";
 
 const TOMBSTONE_MS = 600_000;
 const BACKOFF_MIN_MS = 100;
@@ -34,6 +34,8 @@ export class SimulatedAgent {
   readonly #dirty = new Set<string>();
   /** The latest update of each container that was begun. */
   readonly #begun = new Map<string, number>();
+  /** Updates of one container come one after the other: when the last of them is. */
+  readonly #replacing = new Map<string, number>();
   #desired: DesiredSet | undefined;
   #connection: Connection | undefined;
   #failures = 0;
@@ -239,6 +241,7 @@ export class SimulatedAgent {
       needsCheck: false,
       rememberedUntilMs: world.nowMs + TOMBSTONE_MS,
       stop: null,
+      launch: { version: 1, command: "" },
     };
   }
 
@@ -253,6 +256,7 @@ export class SimulatedAgent {
       this.#update(containerId, {
         rememberedUntilMs: Number(expiresMs),
         needsCheck: launch.readinessCheck.type !== "DEFAULT",
+        launch: launchOf(launch),
       });
       this.#persist(containerId);
       this.#later(5, `launches ${containerId}`, () => this.#launch(containerId, launch));
@@ -270,36 +274,86 @@ export class SimulatedAgent {
     this.#running(containerId, this.#machine.world.nowMs);
   }
 
-  /** In place: prepared, then told to be under way, then done. Some cannot be prepared. */
-  #replace(containerId: string, { revision, launch }: ContainerUpdate): void {
+  /**
+   * In place: prepared, then told to be under way, then done. Some cannot be prepared, and of those
+   * that may still be taken back, some do not run.
+   */
+  #replace(containerId: string, { revision, launch, reInitialization }: ContainerUpdate): void {
     const { random } = this.#machine.world;
     this.#begun.set(containerId, revision);
     const isRefused = random.chance(0.2);
-    this.#later(random.between(5, 50), `prepares ${containerId} anew`, () => {
-      const status = this.#containers.get(containerId)?.status;
-      if (!status || this.#containers.get(containerId)?.phase !== "RUNNING") return;
-      const present = status.launchVersion ?? 1;
-      const version = launch?.version ?? present;
-      if (isRefused || version <= present) {
-        this.#settleUpdate(containerId, { revision });
+    const before = this.#replacing.get(containerId) ?? 0;
+    const atMs = Math.max(before, this.#machine.world.nowMs) + random.between(5, 50);
+    this.#replacing.set(containerId, atMs);
+    this.#later(atMs - this.#machine.world.nowMs, `prepares ${containerId} anew`, () => {
+      const record = this.#containers.get(containerId);
+      if (record?.phase !== "RUNNING") return;
+      const { previous, launch: present } = record;
+      if (reInitialization === "ROLLED_BACK") {
+        if (previous) this.#takePlace(containerId, revision, previous, undefined);
+        else this.#settleUpdate(containerId, { revision });
         return;
       }
-      this.#update(containerId, { next: version });
-      this.#settleUpdate(containerId, { revision, subState: "REINITIALIZING", ready: false });
-      this.#runAnew(containerId, version);
+      const isNewer = launch !== undefined && (launch.version ?? 1) > present.version;
+      if (isNewer && !isRefused) {
+        const kept = reInitialization === "PENDING" ? present : undefined;
+        this.#takePlace(containerId, revision, launchOf(launch), kept);
+        return;
+      }
+      if (reInitialization !== "PENDING" && !isNewer) this.#keep(containerId, undefined);
+      this.#settleUpdate(containerId, { revision });
     });
   }
 
-  #runAnew(containerId: string, launchVersion: number): void {
-    this.#later(this.#machine.world.random.between(5, 200), `runs ${containerId} anew`, () => {
+  #takePlace(
+    containerId: string,
+    revision: number,
+    next: Launch,
+    previous: Launch | undefined,
+  ): void {
+    this.#update(containerId, { next });
+    this.#keep(containerId, previous);
+    this.#settleUpdate(containerId, { revision, subState: "REINITIALIZING", ready: false });
+    this.#runAnew(containerId, next);
+  }
+
+  #runAnew(containerId: string, next: Launch): void {
+    const { random } = this.#machine.world;
+    this.#later(random.between(5, 200), `runs ${containerId} anew`, () => {
       const record = this.#containers.get(containerId);
       if (record?.phase !== "RUNNING") return;
       const { next: _, ...settled } = record;
-      this.#put(settled);
+      this.#put({ ...settled, launch: next });
       const process = this.#machine.processes.get(containerId);
       const ready = !record.needsCheck || process?.isReady === true;
-      this.#settleUpdate(containerId, { launchVersion, subState: "RUNNING", ready });
+      this.#settleUpdate(containerId, { ...versionOf(next), subState: "RUNNING", ready });
+      if (record.previous && random.chance(0.2)) this.#failLater(containerId, next);
     });
+  }
+
+  /** The new process fails after a while; as long as it is pending, the one before is taken again. */
+  #failLater(containerId: string, failing: Launch): void {
+    const { random, isCalm } = this.#machine.world;
+    this.#later(random.skewed(1, isCalm ? 1_000 : 20_000), `${containerId} fails anew`, () => {
+      const record = this.#containers.get(containerId);
+      if (record?.phase !== "RUNNING" || !record.previous || record.next) return;
+      if (record.launch.version !== failing.version) return;
+      const { previous } = record;
+      this.#keep(containerId, undefined);
+      this.#update(containerId, { next: previous });
+      this.#settleUpdate(containerId, {
+        ...{ subState: "REINITIALIZING", ready: false },
+        diagnostics: "Container re-initialization rolled back: it failed",
+      });
+      this.#runAnew(containerId, previous);
+    });
+  }
+
+  #keep(containerId: string, previous: Launch | undefined): void {
+    const record = this.#containers.get(containerId);
+    if (!record) return;
+    const { previous: _, ...rest } = record;
+    this.#put(previous ? { ...rest, previous } : rest);
   }
 
   #settleUpdate(containerId: string, facts: Partial<ContainerStatus>): void {
@@ -417,4 +471,13 @@ export class SimulatedAgent {
       if (this.#isAlive) happen();
     });
   }
+}
+
+function launchOf({ version = 1, commands }: ContainerLaunchContext): Launch {
+  return { version, command: commands.join(" && ") };
+}
+
+/** The first version is not told. */
+function versionOf({ version }: Launch): Pick<ContainerStatus, "launchVersion"> {
+  return { launchVersion: version > 1 ? version : undefined };
 }

@@ -207,8 +207,11 @@ export class Auditor implements MachineWatcher {
     const sum = { memoryMb: resource.memoryMb, vcores: resource.vcores };
     for (const process of machine.living) {
       if (process.isFenced) continue;
-      sum.memoryMb += process.resource.memoryMb;
-      sum.vcores += process.resource.vcores;
+      // Since it was started it may have been resized.
+      const { core } = this.#parts.resourceManager;
+      const { resource: booked } = core.containers.get(process.containerId) ?? process;
+      sum.memoryMb += booked.memoryMb;
+      sum.vcores += booked.vcores;
     }
     check(
       isWithin(sum, machine.capability),

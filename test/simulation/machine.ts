@@ -31,9 +31,16 @@ export type ContainerRecord = {
   readonly needsCheck: boolean;
   readonly rememberedUntilMs: number;
   readonly stop: { readonly exitStatus: number; readonly diagnostics: string } | null;
-  /** Version of the launch context that is taking the present one's place. */
-  readonly next?: number;
+  /** What the present process was started with. */
+  readonly launch: Launch;
+  /** The launch context that is taking the present one's place. */
+  readonly next?: Launch;
+  /** The one before, which the node can take again. */
+  readonly previous?: Launch;
 };
+
+/** Of a launch context, what tells it from others. */
+export type Launch = { readonly version: number; readonly command: string };
 
 /** What the ResourceManager gave away, by its books. */
 export type Grant = { readonly attemptId: string; readonly resource: Resource };

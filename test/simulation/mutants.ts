@@ -11,6 +11,7 @@ import type { Tracker } from "../../src/core/cluster/tracker.ts";
 import type { Service } from "../../src/core/service/state.ts";
 import type { Reply } from "../../src/shared/errors.ts";
 import type { AllocateRequest } from "../../src/shared/protocol/application-master.ts";
+import type { UpdateContainerRequest } from "../../src/shared/protocol/container-management.ts";
 import type { TrackerMessage } from "../../src/shared/protocol/resource-tracker.ts";
 import { MapPublisherLog } from "../support/map-publishers.ts";
 
@@ -179,6 +180,35 @@ export const MUTANTS: readonly Mutant[] = [
         const before = cluster.purges.get(String(row.page))?.ended.length ?? 0;
         if (row.ended.length < before) cluster.purges.delete(String(row.page));
         else put(row);
+      };
+    },
+  },
+  {
+    name: "a tracker has every upgrade committed at once",
+    foundBy: ["UPGRADED"],
+    tracker(tracker) {
+      const update = tracker.updateContainers.bind(tracker);
+      tracker.updateContainers = (master, requests) =>
+        update(
+          master,
+          requests.map((request) => ({ ...request, reInitialization: "COMMITTED" as const })),
+        );
+    },
+  },
+  {
+    name: "a tracker does not know a change of a container that comes again, after the next one",
+    foundBy: ["VERSIONS", "UPGRADED", "LAUNCHES"],
+    tracker(tracker) {
+      const update = tracker.updateContainers.bind(tracker);
+      const unnumbered = (requests: readonly UpdateContainerRequest[]) =>
+        requests.map(({ revision: _, ...request }) => request);
+      const before = new Map<string, UpdateContainerRequest>();
+      tracker.updateContainers = (master, requests) => {
+        const answers = update(master, unnumbered(requests));
+        const late = requests.flatMap(({ containerId }) => before.get(containerId) ?? []);
+        for (const request of requests) before.set(request.containerId, request);
+        if (late.length > 0) update(master, unnumbered(late));
+        return answers;
       };
     },
   },

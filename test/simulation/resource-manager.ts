@@ -28,6 +28,7 @@ import {
   homesMade,
   usersWithoutHome,
 } from "../../src/core/cluster/registry-duties.ts";
+import type { ContainerRow } from "../../src/core/cluster/rows.ts";
 import { nextClusterDeadlineMs, settleCluster } from "../../src/core/cluster/settle.ts";
 import { ok, type Reply } from "../../src/shared/errors.ts";
 import type {
@@ -133,8 +134,8 @@ export class SimulatedResourceManager extends DurableObject<Cluster, Work> {
     );
     if (!reply.ok) return reply;
     const expiresMs = this.world.nowMs + ALLOCATION_EXPIRY_MS;
-    const { allocated, updated: _, ...rest } = reply.value;
-    const containers = allocated.map((row) => ({
+    const { allocated, updated, ...rest } = reply.value;
+    const withToken = (row: ContainerRow) => ({
       containerId: row.containerId,
       attemptId,
       nodeId: row.nodeId,
@@ -145,8 +146,8 @@ export class SimulatedResourceManager extends DurableObject<Cluster, Work> {
       priority: row.priority,
       allocationRequestId: row.allocationRequestId,
       token: `${row.containerId} ${row.nodeId} ${expiresMs}`,
-    }));
-    return ok({ ...rest, allocated: containers, updated: [] });
+    });
+    return ok({ ...rest, allocated: allocated.map(withToken), updated: updated.map(withToken) });
   }
 
   finishApplicationMaster(attemptId: string, request: FinishApplicationMasterRequest) {

@@ -2,6 +2,7 @@
 import { isLive } from "../../src/core/cluster/cluster.ts";
 import { componentsOf, serviceState, unmetDependencies } from "../../src/core/service/component.ts";
 import type { ServiceRow } from "../../src/core/service/state.ts";
+import { targetSize, wantsUpgrade } from "../../src/core/service/upgrade-progress.ts";
 import { fitsIn, subtractResource } from "../../src/shared/resource.ts";
 import { check } from "./auditor.ts";
 import type { Machine } from "./machine.ts";
@@ -63,7 +64,7 @@ function checkService(cluster: Cluster, master: SimulatedServiceMaster): void {
     () => `${name} stays ${phase} for ever`,
   );
   if (row?.phase === "RUNNING") checkRun(cluster, master, row);
-  checkRestarts(cluster, master);
+  checkLaunches(cluster, master);
   const mine = processesOf(cluster, name);
   const expected = row?.phase === "RUNNING" ? readyContainers(master) : [];
   check(
@@ -73,25 +74,59 @@ function checkService(cluster: Cluster, master: SimulatedServiceMaster): void {
   );
 }
 
-/** No restart is under way for ever, and what the master believes is what the nodes have. */
-function checkRestarts({ machines }: Cluster, { core, name }: SimulatedServiceMaster): void {
-  const launches = new Map(
+/** What the master believes of each launch is what the nodes have, and nothing is left half done. */
+function checkLaunches(
+  { machines, resourceManager }: Cluster,
+  { core, name }: SimulatedServiceMaster,
+): void {
+  const records = new Map(
     machines
       .flatMap(({ agent }) => agent?.unfinished ?? [])
-      .map(({ status }) => [status.containerId, status.launchVersion ?? 1] as const),
+      .map((record) => [record.status.containerId, record] as const),
   );
-  for (const { container } of core.inState("READY")) {
-    if (!container) continue;
-    const { containerId, restart, launchVersion = 1 } = container;
+  const { upgrade, row } = core;
+  check(
+    upgrade?.mode !== "CANCEL_UPGRADING",
+    "UPGRADED",
+    () => `${name} goes back from version ${upgrade?.definition.version} for ever`,
+  );
+  for (const instance of core.inState("READY")) {
+    const { container, component } = instance;
+    if (!container || !row) continue;
+    const { containerId, reInitialization, launchVersion = 1 } = container;
+    const record = records.get(containerId);
+    const isPending = reInitialization?.fate === "PENDING" && upgrade !== undefined;
     check(
-      restart === undefined,
+      reInitialization === undefined || isPending,
       "RESTARTED",
-      () => `${name} still restarts ${containerId}: ${JSON.stringify(container)}`,
+      () => `${name} still changes ${containerId}: ${JSON.stringify(container)}`,
     );
     check(
-      launches.get(containerId) === launchVersion,
+      record?.launch.version === launchVersion,
       "LAUNCHES",
-      () => `${containerId} runs launch ${launches.get(containerId)}, not ${launchVersion}`,
+      () => `${containerId} runs launch ${record?.launch.version}, not ${launchVersion}`,
+    );
+    check(
+      (record?.previous !== undefined) === isPending,
+      "UPGRADED",
+      () =>
+        `the node of ${containerId} keeps a launch, or none, and it is ${reInitialization?.fate}`,
+    );
+    const isOfUpgrade = upgrade !== undefined && wantsUpgrade(core, instance);
+    const isConcerned = upgrade?.changed.includes(component) ?? false;
+    const booked = resourceManager.core.containers.get(containerId)?.resource;
+    const size = targetSize(core, instance);
+    check(
+      container.resize === undefined && JSON.stringify(booked) === JSON.stringify(size),
+      "SIZES",
+      () => `${containerId} has ${JSON.stringify(booked)}, and shall have ${JSON.stringify(size)}`,
+    );
+    const { definition } = isOfUpgrade && isConcerned ? upgrade : row;
+    const wanted = definition.components.find((each) => each.name === component)?.launchCommand;
+    check(
+      record?.launch.command === wanted,
+      "VERSIONS",
+      () => `${instance.name} of ${name} runs "${record?.launch.command}", and shall "${wanted}"`,
     );
   }
 }

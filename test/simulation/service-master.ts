@@ -17,11 +17,16 @@ import {
 } from "../../src/core/service/lifecycle.ts";
 import { recordsPublished } from "../../src/core/service/records.ts";
 import {
-  restartContainer,
-  restartHandedOver,
-  restartsToSay,
-} from "../../src/core/service/restart.ts";
+  reInitializationsToSay,
+  updateHandedOver,
+} from "../../src/core/service/reinitialization.ts";
+import { restartContainer } from "../../src/core/service/restart.ts";
 import { Service } from "../../src/core/service/state.ts";
+import {
+  cancelUpgrade,
+  initiateUpgrade,
+  upgradeInstances,
+} from "../../src/core/service/upgrade.ts";
 import { viewService } from "../../src/core/service/view.ts";
 import { allocated, askAnew, type ServiceWork, serviceWork } from "../../src/core/service/work.ts";
 import type { ContainerStatus } from "../../src/shared/container.ts";
@@ -30,7 +35,7 @@ import type {
   StartContainerRequest,
   UpdateContainerRequest,
 } from "../../src/shared/protocol/container-management.ts";
-import type { FlexRequest } from "../../src/shared/protocol/service.ts";
+import type { FlexRequest, UpgradeMode } from "../../src/shared/protocol/service.ts";
 import type { ServiceDefinition } from "../../src/shared/service.ts";
 import { shardOf } from "../../src/shared/shard.ts";
 import { SUBMITTER } from "../support/yarnfile.ts";
@@ -73,7 +78,9 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
           ? item.operations.map((operation) => JSON.stringify(operation)).sort()
           : item,
       );
-    const starting = [...core.inState("ASSIGNED"), ...restartsToSay(core)].map(({ name }) => name);
+    const starting = [...core.inState("ASSIGNED"), ...reInitializationsToSay(core)].map(
+      ({ name }) => name,
+    );
     const view = core.row ? viewService(core, DOMAIN, core.row.launchMs ?? 0) : null;
     const { diagnostics: _, components: __, ...facts } = view?.ok ? view.value : {};
     return JSON.stringify([said, starting.sort(), facts, nextDeadlineMs(core)]);
@@ -111,6 +118,30 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
       const { containerId = "" } = this.core.instances.get(instance)?.container ?? {};
       return restartContainer(this.core, containerId, nowMs);
     });
+  }
+
+  initiateUpgrade(mode: UpgradeMode, definition: ServiceDefinition) {
+    return this.run("initiateUpgrade", (nowMs) =>
+      initiateUpgrade(this.core, mode, definition, nowMs),
+    );
+  }
+
+  /** Those of its components that change. */
+  upgradeComponents() {
+    const components = this.core.upgrade?.changed ?? [];
+    return this.run("upgradeInstances", (nowMs) =>
+      upgradeInstances(this.core, { components, instances: [] }, nowMs),
+    );
+  }
+
+  upgradeInstance(instance: string) {
+    return this.run("upgradeInstances", (nowMs) =>
+      upgradeInstances(this.core, { components: [], instances: [instance] }, nowMs),
+    );
+  }
+
+  cancelUpgrade() {
+    return this.run("cancelUpgrade", (nowMs) => cancelUpgrade(this.core, nowMs));
   }
 
   destroyService() {
@@ -314,8 +345,8 @@ export class SimulatedServiceMaster extends DurableObject<Service, Work> {
       what: "updateContainers",
       request: () => tracker.updateContainers(this.name, requests),
       reply: (updates) =>
-        this.run("restartsHandedOver", (nowMs) => {
-          for (const updated of updates) restartHandedOver(this.core, updated, nowMs);
+        this.run("updatesHandedOver", () => {
+          for (const updated of updates) updateHandedOver(this.core, updated);
         }),
     });
   }

@@ -117,7 +117,7 @@ function storm(cluster: Cluster): void {
   }
   const durationMs = random.between(20_000, 240_000);
   for (const user of users.values()) {
-    for (let count = random.between(1, 14); count > 0; count -= 1) {
+    for (let count = random.between(1, 18); count > 0; count -= 1) {
       world.after(random.between(0, durationMs), `${user.name} acts`, () => user.act());
     }
   }

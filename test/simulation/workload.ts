@@ -3,6 +3,8 @@
  * again and again until it is answered. What was answered with yes is a promise.
  */
 import type { Failure, Reply } from "../../src/shared/errors.ts";
+import { UPGRADE_MODES } from "../../src/shared/protocol/service.ts";
+import type { Resource } from "../../src/shared/resource.ts";
 import type { ComponentDefinition, ServiceDefinition } from "../../src/shared/service.ts";
 import type { Party } from "./network.ts";
 import type { Random } from "./random.ts";
@@ -19,6 +21,7 @@ export class User implements Party {
   readonly #master: SimulatedServiceMaster;
   readonly #size: number;
   #submissions = 0;
+  #versions = 1;
   /** A command was given and not yet answered. */
   isWaiting = false;
   /** Since the last command was given. */
@@ -51,19 +54,23 @@ export class User implements Party {
       return;
     }
     const dice = random.between(1, 100);
-    if (dice <= 55 && runs) {
+    if (dice <= 50 && runs) {
       this.#flex();
       return;
     }
-    if (dice <= 65) {
+    if (dice <= 65 && runs) {
+      this.#upgrade();
+      return;
+    }
+    if (dice <= 72) {
       runs ? this.#stop() : this.#start();
       return;
     }
-    if (dice <= 75) {
+    if (dice <= 80) {
       this.#destroy();
       return;
     }
-    if (dice <= 80) {
+    if (dice <= 84) {
       this.#setLifetime();
       return;
     }
@@ -178,6 +185,42 @@ export class User implements Party {
     );
   }
 
+  /** It promises nothing: what is begun must be sound at any time (rest.ts). */
+  #upgrade(): void {
+    const { random } = this.world;
+    const master = this.#master;
+    const { definition } = master.core.row ?? {};
+    const component = random.pick([...this.#promised.wanted.keys()]);
+    const nothing = () => undefined;
+    const step = random.pick(["initiate", "initiate", "components", "instance", "cancel", "final"]);
+    if (step === "initiate" && definition) {
+      const next = this.#nextVersion(definition);
+      const mode = random.pick(UPGRADE_MODES);
+      this.#command("initiate upgrade", () => master.initiateUpgrade(mode, next), nothing);
+    } else if (step === "components") {
+      this.#command("upgrade components", () => master.upgradeComponents(), nothing);
+    } else if (step === "instance") {
+      this.#command("upgrade instance", () => master.upgradeInstance(`${component}-0`), nothing);
+    } else if (step === "cancel") {
+      this.#command("cancel upgrade", () => master.cancelUpgrade(), nothing);
+    } else {
+      this.#start();
+    }
+  }
+
+  /** Some of what runs for ever runs something else, or in another size. */
+  #nextVersion(definition: ServiceDefinition): ServiceDefinition {
+    const { random } = this.world;
+    this.#versions += 1;
+    const version = String(this.#versions);
+    const components = definition.components.map((component) => {
+      if (component.restartPolicy !== "ALWAYS" || random.chance(0.2)) return component;
+      const resource = random.chance(0.5) ? component.resource : drawResource(random);
+      return { ...component, launchCommand: `true ${version}`, resource };
+    });
+    return { ...definition, version, components };
+  }
+
   #flex(): void {
     const { random } = this.world;
     const component = random.pick([...this.#promised.wanted.keys()]);
@@ -231,7 +274,7 @@ export class User implements Party {
     const isBeingDestroyed = error.message.includes("being destroyed");
     if (what === "create") {
       if (!wasAnswered && error.code === "ALREADY_EXISTS" && !isBeingDestroyed) promise();
-    } else if (error.code === "NOT_FOUND" && what !== "restart") {
+    } else if (error.code === "NOT_FOUND" && what !== "restart" && !what.includes("upgrade")) {
       if (what === "destroy" || this.#promised.mayExpire) this.#promised.exists = false;
     } else if (what === "flex" && !wasAnswered) {
       // It may have been carried out before the service ended by itself.
@@ -259,7 +302,7 @@ export function drawDefinition(random: Random, name: string, size: number): Serv
       dependencies: dependsOn ? [dependsOn.name] : [],
       rank: dependsOn ? dependsOn.rank + 1 : 0,
       launchCommand: "true",
-      resource: { memoryMb: 256 * random.between(1, 8), vcores: random.between(1, 3) },
+      resource: drawResource(random),
       numberOfContainers: random.between(0, size),
       restartPolicy: random.pick(POLICIES),
       readinessCheck: {
@@ -290,4 +333,8 @@ export function drawDefinition(random: Random, name: string, size: number): Serv
     configuration: { properties: {}, env: {} },
     quicklinks: {},
   };
+}
+
+function drawResource(random: Random): Resource {
+  return { memoryMb: 256 * random.between(1, 8), vcores: random.between(1, 3) };
 }

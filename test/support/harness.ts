@@ -41,20 +41,35 @@ import {
   submissionRefused,
 } from "../../src/core/service/lifecycle.ts";
 import { recordsPublished } from "../../src/core/service/records.ts";
-import { restartHandedOver } from "../../src/core/service/restart.ts";
+import { updateHandedOver } from "../../src/core/service/reinitialization.ts";
 import { Service } from "../../src/core/service/state.ts";
 import { timeline } from "../../src/core/service/timeline.ts";
 import { viewService } from "../../src/core/service/view.ts";
 import { allocated, type ServiceWork, serviceWork } from "../../src/core/service/work.ts";
-import { type ContainerStatus, EXIT } from "../../src/shared/container.ts";
+import {
+  type ContainerLaunchContext,
+  type ContainerStatus,
+  EXIT,
+} from "../../src/shared/container.ts";
 import type { Reply } from "../../src/shared/errors.ts";
 import type { NodeFacts } from "../../src/shared/node.ts";
+import type { DesiredContainer } from "../../src/shared/protocol/resource-tracker.ts";
 import { fitsIn, NO_RESOURCE, type Resource } from "../../src/shared/resource.ts";
 import type { ServiceView } from "../../src/shared/service.ts";
 import { defined, OWNER, SUBMITTER, yarnfile } from "./yarnfile.ts";
 
 export const MASTER = "default/ann/hello-world";
 const SHARD = "0";
+
+type Run = Extract<DesiredContainer, { state: "RUN" }>;
+
+/** What a node has of a container's launch contexts. */
+type Launches = {
+  revision: number;
+  version: number;
+  previous?: number | undefined;
+  contexts: ReadonlyMap<number, ContainerLaunchContext>;
+};
 
 export function harness() {
   return new Harness();
@@ -71,9 +86,12 @@ export class Harness {
   deafNodes = new Set<string>();
   readonly #living = new Map<string, string>();
   #session = 0;
-  /** What nodes do with a launch context that is to take the place of a running one. */
-  updates: "done" | "refused" | "held" = "done";
-  readonly #launches = new Map<string, { revision: number; launchVersion: number }>();
+  /**
+   * What nodes do with a launch context that is to take the place of a running one; "broken": its
+   * process fails at once, so that they go back to the one before.
+   */
+  updates: "done" | "refused" | "held" | "broken" = "done";
+  readonly #launches = new Map<string, Launches>();
   #submissions = 0;
 
   // --- nodes -----------------------------------------------------------------------------------
@@ -187,6 +205,17 @@ export class Harness {
     return timeline(this.service).map(({ type }) => type);
   }
 
+  /** What the process of an instance was started with. */
+  launchOf(instance: string): ContainerLaunchContext | undefined {
+    const launches = this.#launches.get(this.containerOf(instance));
+    return launches?.contexts.get(launches.version);
+  }
+
+  /** Whether its node can still take the launch before again. */
+  isPending(instance: string): boolean {
+    return this.#launches.get(this.containerOf(instance))?.previous !== undefined;
+  }
+
   running(): readonly string[] {
     return [...this.#living.keys()].sort();
   }
@@ -234,7 +263,7 @@ export class Harness {
         break;
       case "update":
         for (const updated of this.tracker.updateContainers(MASTER, work.requests)) {
-          restartHandedOver(service, updated, nowMs);
+          updateHandedOver(service, updated);
         }
         break;
       case "finish":
@@ -258,7 +287,8 @@ export class Harness {
     this.service.newsWaiting = false;
     if (!reply.ok) return;
     const granted = reply.value.allocated.map((row) => ({ ...row, token: "token" }));
-    const answer = { ...reply.value, allocated: granted, updated: [] };
+    const updated = reply.value.updated.map((row) => ({ ...row, token: `token ${row.version}` }));
+    const answer = { ...reply.value, allocated: granted, updated };
     allocated(this.service, request, answer, this.nowMs);
   }
 
@@ -301,49 +331,48 @@ export class Harness {
     return messages.length > 0 || report !== null || masters.length > 0;
   }
 
-  #obey(
-    nodeId: string,
-    entry: {
-      containerId: string;
-      state: "RUN" | "STOP";
-      exitStatus?: number;
-      diagnostics?: string;
-      revision?: number;
-      launch?: { readonly version?: number };
-    },
-  ): void {
+  #obey(nodeId: string, entry: DesiredContainer): void {
     if (this.deafNodes.has(nodeId.slice(0, nodeId.indexOf(":")))) return;
-    const { containerId, state } = entry;
-    if (state === "RUN") {
+    const { containerId } = entry;
+    if (entry.state === "RUN") {
       if (this.#living.has(containerId)) {
         this.#update(nodeId, entry);
         return;
       }
+      const contexts = new Map(entry.launch ? [[1, entry.launch] as const] : []);
+      this.#launches.set(containerId, { revision: 0, version: 1, contexts });
       this.#living.set(containerId, nodeId);
       containerStatuses(this.tracker, nodeId, [this.#running(containerId)]);
       return;
     }
     this.#living.delete(containerId);
-    const exitStatus = entry.exitStatus ?? EXIT.ABORTED;
-    containerStatuses(this.tracker, nodeId, [
-      this.#ended(containerId, exitStatus, entry.diagnostics ?? ""),
-    ]);
+    const { exitStatus, diagnostics } = entry;
+    containerStatuses(this.tracker, nodeId, [this.#ended(containerId, exitStatus, diagnostics)]);
   }
 
-  #update(
-    nodeId: string,
-    {
-      containerId,
-      revision = 0,
-      launch,
-    }: { containerId: string; revision?: number; launch?: { readonly version?: number } },
-  ): void {
+  /** As agent/container-updates.ts does it. */
+  #update(nodeId: string, { containerId, revision = 0, launch, reInitialization }: Run): void {
     const before = this.#launches.get(containerId);
-    if (revision <= (before?.revision ?? 0) || this.updates === "held") return;
-    const isRefused = this.updates === "refused";
-    const launchVersion = isRefused ? (before?.launchVersion ?? 1) : (launch?.version ?? 1);
-    this.#launches.set(containerId, { revision, launchVersion });
-    const diagnostics = isRefused ? "Container update refused: the disk is full" : "";
+    if (!before || revision <= before.revision || this.updates === "held") return;
+    const next: Launches = { ...before, revision };
+    const takes = launch !== undefined && (launch.version ?? 1) > before.version;
+    let diagnostics = "";
+    if (reInitialization === "ROLLED_BACK") {
+      next.version = before.previous ?? before.version;
+      next.previous = undefined;
+    } else if (takes && this.updates === "refused") {
+      diagnostics = "Container update refused: the disk is full";
+    } else if (takes && this.updates === "broken" && reInitialization === "PENDING") {
+      diagnostics = "Container re-initialization rolled back: exit code 1";
+    } else {
+      if (takes) {
+        next.previous = before.version;
+        next.version = launch.version ?? 1;
+        next.contexts = new Map([...before.contexts, [next.version, launch]]);
+      }
+      if (reInitialization !== "PENDING") next.previous = undefined;
+    }
+    this.#launches.set(containerId, next);
     const status = { ...this.#running(containerId), diagnostics };
     containerStatuses(this.tracker, nodeId, [status]);
   }
@@ -357,6 +386,7 @@ export class Harness {
   }
 
   #running(containerId: string): ContainerStatus {
+    const { revision = 0, version = 1 } = this.#launches.get(containerId) ?? {};
     return {
       containerId,
       state: "RUNNING",
@@ -366,7 +396,8 @@ export class Harness {
       host: "host",
       ips: ["10.0.0.1"],
       startedMs: this.nowMs,
-      ...this.#launches.get(containerId),
+      ...(revision === 0 ? {} : { revision }),
+      ...(version === 1 ? {} : { launchVersion: version }),
     };
   }
 

@@ -52,6 +52,22 @@ const WORKING: Record<string, { path: string; body?: unknown; headers?: Record<s
       path: "/app/v1/services/web/components/hello",
       body: { number_of_containers: 3 },
     },
+    "post /app/v1/services/:service/plan": {
+      path: "/app/v1/services/web/plan",
+      body: yarnfile("web"),
+    },
+    "put /app/v1/services/:service/components": {
+      path: "/app/v1/services/web/components",
+      body: [{ name: "hello", state: "UPGRADING" }],
+    },
+    "put /app/v1/services/:service/component-instances": {
+      path: "/app/v1/services/web/component-instances",
+      body: [{ component_instance_name: "hello-0", state: "UPGRADING" }],
+    },
+    "put /app/v1/services/:service/components/:component/component-instances/:instance": {
+      path: "/app/v1/services/web/components/hello/component-instances/hello-0",
+      body: { state: "UPGRADING" },
+    },
     "get /app/v1/services/:service/events": { path: "/app/v1/services/web/events" },
     "get /app/v1/services/:service/logs": { path: "/app/v1/services/web/logs?instance=hello-0" },
     "get /ws/v1/cluster": { path: "/ws/v1/cluster" },

@@ -366,6 +366,23 @@ function fakeMaster(
       const reply = await withService("start", change({ state: "STARTED" }));
       return reply.ok ? ok({ applicationId: APPLICATION_ID }) : reply;
     },
+    upgrade: (_user, mode, yarnfile) =>
+      withService("upgrade", (view) => {
+        change({ state: mode })(view);
+        return { from: view.version, to: yarnfile.version, components: [] };
+      }),
+    planUpgrade: (_user, yarnfile) =>
+      withService("planUpgrade", (view) => ({
+        from: view.version,
+        to: yarnfile.version,
+        components: [],
+      })),
+    upgradeInstances: ({ components, instances }) =>
+      withService("upgradeInstances", () => [
+        ...components.map((each) => `${each}-0`),
+        ...instances,
+      ]),
+    cancelUpgrade: () => withService("cancelUpgrade", change({ state: "CANCEL_UPGRADING" })),
     stop: () => withService("stop", change({ state: "STOPPED" })),
     flex: (requests) =>
       withService("flex", () =>
@@ -394,6 +411,7 @@ export function serviceOf(
     id,
     component_instance_name: instance,
     state: "READY" as const,
+    version: "1.0.0",
     launch_time: 1_504_051_512_412,
     ip: "10.22.8.143",
     hostname: "myhost.local",

@@ -3,20 +3,20 @@
  * until the service is what was asked for, and the exit code says whether it is.
  */
 import type { Command } from "commander";
-import { servicesClient } from "../../client/services.ts";
-import { confirm, lifetime, parseFlex, refuseUnknown, seconds, wholeNumber } from "../arguments.ts";
+import { confirm, lifetime, parseFlex, refuseUnknown, wholeNumber } from "../arguments.ts";
 import { cliError, usageError } from "../errors.ts";
 import { EXIT_CODE } from "../exit-codes.ts";
-import { formatTable, oneLine, styleOfState } from "../output.ts";
+import { formatTable, styleOfState } from "../output.ts";
 import { eventLine } from "../progress.ts";
-import { formatOutcome, formatService } from "../service-text.ts";
+import { formatService } from "../service-text.ts";
 import type { Registrar, Session } from "../session.ts";
-import { flexed, GONE, type Goal, STABLE, STOPPED, waitFor } from "../wait.ts";
+import { flexed, GONE, STABLE, STOPPED } from "../wait.ts";
 import { readYarnfile } from "../yarnfile.ts";
+import { change, clientOf, finishWait, type WaitFlags, withWait } from "./service-change.ts";
 import { registerLogs } from "./service-logs.ts";
 import { registerPlan } from "./service-plan.ts";
+import { registerUpgrade } from "./service-upgrade.ts";
 
-type WaitFlags = { readonly wait?: boolean; readonly timeout?: number };
 type LaunchOptions = WaitFlags & {
   readonly name?: string;
   readonly lifetime?: number;
@@ -24,25 +24,15 @@ type LaunchOptions = WaitFlags & {
   readonly save?: boolean;
 };
 
-/** Longer than any healthy start; a person notices sooner, a CI job must end some time. */
-const WAIT_SECONDS = 300;
-
 export function registerService(registrar: Registrar): void {
   const group = registrar.program.command("service").description("run and watch services");
   registerLaunch(registrar, group);
   registerPlan(registrar, group);
   registerReads(registrar, group);
   registerChanges(registrar, group);
+  registerUpgrade(registrar, group);
   registerDestroy(registrar, group);
   registerLogs(registrar, group);
-}
-
-const clientOf = (session: Session) => servicesClient(session.http(), session.connection().user);
-
-function withWait(command: Command, until: string): Command {
-  return command
-    .option("--wait", `wait until ${until}; the exit code says whether it is`)
-    .option("--timeout <seconds>", `longest wait (default: ${WAIT_SECONDS})`, seconds);
 }
 
 function registerLaunch(registrar: Registrar, group: Command): void {
@@ -218,44 +208,4 @@ async function askToDestroy(session: Session, name: string): Promise<void> {
   const where = `${url}${cluster === undefined ? "" : `, cluster ${cluster}`} (${source})`;
   if (await confirm(`Destroy service ${name} and its definition at ${where}?`, io)) return;
   throw cliError(EXIT_CODE.OTHER, "FAILED_PRECONDITION", `service ${name} is not destroyed`);
-}
-
-/** Sends one change, then waits if that is wanted, then says how it went. */
-async function change(
-  session: Session,
-  name: string,
-  options: WaitFlags,
-  goal: Goal,
-  done: string,
-  send: () => Promise<{ readonly diagnostics?: string } | undefined>,
-): Promise<void> {
-  const earlier = options.wait ? await clientOf(session).events(name) : [];
-  const status = await send();
-  if (options.wait) return finishWait(session, name, goal, options, earlier);
-  session.output.result(status ?? {}, () =>
-    session.output.quiet ? "" : [`service ${name} ${done}`, ...linesOf(status)].join("\n"),
-  );
-}
-
-async function finishWait(
-  session: Session,
-  name: string,
-  goal: Goal,
-  options: WaitFlags,
-  earlier: Parameters<typeof waitFor>[4]["earlier"],
-): Promise<void> {
-  const timeoutSeconds = options.timeout ?? WAIT_SECONDS;
-  const view = await waitFor(session, clientOf(session), name, goal, { timeoutSeconds, earlier });
-  session.output.result(view ?? {}, () => {
-    if (session.output.quiet) return "";
-    return view === null ? `service ${name} is gone` : formatOutcome(view);
-  });
-}
-
-/** A line for each thing that the cluster says it changed. */
-function linesOf(status: { readonly diagnostics?: string } | undefined): readonly string[] {
-  return (status?.diagnostics ?? "")
-    .split("\n")
-    .filter((line) => line.trim() !== "")
-    .map((line) => `  ${oneLine(line)}`);
 }

@@ -302,12 +302,15 @@ export class Tracker {
     requests: readonly UpdateContainerRequest[],
   ): readonly UpdatedContainer[] {
     const changed = new Map<NodeId, DesiredContainer[]>();
-    const answers = requests.map(({ containerId, token, launch, reInitialization }) => {
+    const answers = requests.map((request) => {
+      const { containerId, token, launch, reInitialization } = request;
       const row = this.containers.get(containerId);
       if (row?.master !== master || row.stop !== null || row.status?.state === "COMPLETE") {
         return { containerId, revision: null };
       }
-      const revision = (row.revision ?? 0) + 1;
+      const before = row.revision ?? 0;
+      const { revision = before + 1 } = request;
+      if (revision <= before) return { containerId, revision: before };
       const updated: TrackedContainer = {
         ...row,
         token: token ?? row.token,

@@ -4,6 +4,7 @@
  */
 import type { ComponentDefinition, ComponentState, ServiceState } from "../../shared/service.ts";
 import type { ComponentRow, InstanceRow, InstanceState, Service, ServiceRow } from "./state.ts";
+import { componentProgress } from "./upgrade-progress.ts";
 
 export type Tally = Readonly<Record<InstanceState, number>>;
 
@@ -59,6 +60,7 @@ export function serviceState(service: Service, row: ServiceRow): ServiceState {
   if (row.phase === "SUBMITTING") return "ACCEPTED";
   if (row.phase === "RUNNING") {
     if (!row.registered) return "ACCEPTED";
+    if (service.upgrade) return service.upgrade.mode;
     return componentsOf(service, row).every(({ state }) => state !== "FLEXING")
       ? "STABLE"
       : "STARTED";
@@ -83,7 +85,7 @@ export function componentsOf(service: Service, { definition }: ServiceRow): read
       definition: component,
       row,
       counts,
-      state: componentState(component, row, counts),
+      state: componentProgress(service, component.name) ?? componentState(component, row, counts),
     };
   });
 }

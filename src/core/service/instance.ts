@@ -6,11 +6,15 @@
 import type { Container } from "../../shared/container.ts";
 import { type ContainerStatus, EXIT } from "../../shared/container.ts";
 import type { CompletedContainer } from "../../shared/protocol/application-master.ts";
+import { fitsIn, type Resource } from "../../shared/resource.ts";
 import type { ComponentDefinition } from "../../shared/service.ts";
 import { restartSettings } from "./properties.ts";
-import { launchFacts, restartReported } from "./restart.ts";
+import { launchFacts, reInitializationReported, upgradeFailed } from "./reinitialization.ts";
+import { retire } from "./release.ts";
+import { resizeReported } from "./resize.ts";
 import type { AssignedContainer, ComponentRow, InstanceRow, Service } from "./state.ts";
 import { record } from "./timeline.ts";
+import { runsUpgrade, wantsUpgrade } from "./upgrade-progress.ts";
 
 /** An instance that ran this long has recovered: its next end is the first in a row again. */
 const RECOVERED_AFTER_MS = 60_000;
@@ -28,14 +32,14 @@ const NOT_COUNTED: ReadonlySet<number> = new Set([
 
 /** Gives a new container to the first waiting instance of its component; surplus goes back. */
 export function containerAllocated(service: Service, container: Container, nowMs: number): void {
-  const { containerId, nodeId, nodeIncarnation, token } = container;
+  const { containerId, nodeId, nodeIncarnation, token, resource, version } = container;
   if (service.instanceWith(containerId) || service.releases.get(containerId)) return;
   const definition = service.row?.definition.components[container.allocationRequestId];
   const component = definition && service.components.get(definition.name);
   const waiting = service
     .instancesOf(definition?.name ?? "")
     .find((instance) => instance.state === "WAITING");
-  if (!component || !waiting) {
+  if (!definition || !component || !waiting) {
     service.releases.put({ containerId, heard: false });
     return;
   }
@@ -58,6 +62,8 @@ export function containerAllocated(service: Service, container: Container, nowMs
       startedMs: null,
       readiness: "",
       wasReady: false,
+      size: { version, resource, wanted: wantedOf(resource, definition.resource) },
+      ...(wantsUpgrade(service, waiting) ? { isUpgraded: true } : {}),
     },
   });
   record(service, {
@@ -69,6 +75,11 @@ export function containerAllocated(service: Service, container: Container, nowMs
     nodeId,
     message: `${waiting.name} was given a container on ${nodeId}`,
   });
+}
+
+/** The ResourceManager rounds up what is asked for; what is smaller was asked for before. */
+function wantedOf(allocated: Resource, asked: Resource): Resource {
+  return fitsIn(asked, allocated) ? asked : allocated;
 }
 
 /** The launch was stored by the node's tracker. */
@@ -118,7 +129,8 @@ export function containerStatus(service: Service, status: ContainerStatus, nowMs
     });
   }
   service.instances.put({ ...instance, state, container });
-  restartReported(service, instance.name, nowMs, status.diagnostics);
+  reInitializationReported(service, instance, nowMs, status.diagnostics);
+  resizeReported(service, instance.name);
 }
 
 /** A container is over. Answers false when no instance had it. */
@@ -141,14 +153,23 @@ export function containerCompleted(
     type: "CONTAINER_COMPLETED",
     message: `${instance.name} ended with exit status ${exitStatus}${diagnostics ? `: ${diagnostics}` : ""}`,
   });
-  if (instance.state === "STOPPING" || instance.index >= component.desired) {
+  if (instance.index >= component.desired) {
     service.instances.delete(instance.name);
+    return true;
+  }
+  if (instance.state === "STOPPING") {
+    service.instances.put({ ...instance, state: "WAITING", container: null, quickEnds: 0 });
     return true;
   }
   if (exitStatus !== EXIT.SUCCESS && !NOT_COUNTED.has(exitStatus)) {
     countFailure(service, definition, component, nowMs);
+    if (runsUpgrade(instance.container)) {
+      const why = diagnostics || `exit status ${exitStatus}`;
+      upgradeFailed(service, instance.name, nowMs, `goes back to the version before: ${why}`);
+    }
   }
-  service.instances.put(afterEnd(definition, instance, completed, nowMs));
+  const ended = service.instances.get(instance.name) ?? instance;
+  service.instances.put(afterEnd(definition, ended, completed, nowMs));
   return true;
 }
 
@@ -219,17 +240,6 @@ export function ensureInstances(service: Service, component: ComponentRow): void
   for (const instance of instances) {
     if (instance.index >= component.desired) retire(service, instance);
   }
-}
-
-/** Gives an instance up; one with a live container keeps its name until that is over. */
-function retire(service: Service, instance: InstanceRow): void {
-  if (instance.state === "STOPPING") return;
-  if (!instance.container || instance.state === "SUCCEEDED" || instance.state === "FAILED") {
-    service.instances.delete(instance.name);
-    return;
-  }
-  service.releases.put({ containerId: instance.container.containerId, heard: false });
-  service.instances.put({ ...instance, state: "STOPPING" });
 }
 
 function aboutContainer(instance: InstanceRow, container: AssignedContainer, nowMs: number) {

@@ -20,8 +20,17 @@ import {
 import { ensureInstances } from "./instance.ts";
 import { restartSettings } from "./properties.ts";
 import { expectPublication } from "./records.ts";
+import { noSuchService } from "./refusals.ts";
 import type { Service, ServiceRow } from "./state.ts";
 import { record } from "./timeline.ts";
+import {
+  finalizeUpgrade,
+  forgetUpgrade,
+  nextUpgradeMs,
+  settleSizes,
+  settleUpgrade,
+  upgradeUnderWay,
+} from "./upgrade.ts";
 
 /** `submissionId` names the run; it must be new. */
 export function createService(
@@ -71,6 +80,7 @@ export function createService(
   return ok();
 }
 
+/** While the service is being upgraded, this makes the upgrade final (facts §1.4). */
 export function startService(
   service: Service,
   submissionId: string,
@@ -84,6 +94,7 @@ export function startService(
       hint: "try again in a moment",
     });
   }
+  if (service.upgrade) return finalizeUpgrade(service, nowMs);
   if (row.phase === "STOPPED") {
     service.update({ submitter });
     submit(service, submissionId, nowMs);
@@ -168,6 +179,7 @@ function finish(
   diagnostics: string,
   nowMs: number,
 ): void {
+  forgetUpgrade(service);
   for (const instance of [...service.instances.values()]) {
     if (instance.state === "SUCCEEDED" || instance.state === "FAILED") continue;
     service.instances.delete(instance.name);
@@ -236,6 +248,7 @@ export function flexService(
       hint: `start it first: selvedge service start ${row.definition.name}`,
     });
   }
+  if (service.upgrade) return upgradeUnderWay(service.upgrade);
   const wanted = new Map(
     componentsOf(service, row).map(({ row: { name, desired } }) => [name, desired]),
   );
@@ -292,6 +305,8 @@ function settleRun(service: Service, row: ServiceRow, nowMs: number): void {
     if (instance.notBeforeMs > nowMs) continue;
     service.instances.put({ ...instance, state: "WAITING" });
   }
+  settleUpgrade(service, row, nowMs);
+  settleSizes(service);
   const all = componentsOf(service, row);
   const failing = all.find(tooManyFailures);
   if (failing) {
@@ -372,17 +387,11 @@ function updateEntry(service: Service, nowMs: number): void {
 export function nextDeadlineMs(service: Service): number | null {
   const row = service.row;
   if (!row) return null;
-  let next = row.lifetimeDeadlineMs;
-  for (const { notBeforeMs } of service.inState("BACKOFF")) {
-    if (next === null || notBeforeMs < next) next = notBeforeMs;
+  const deadlines = service.inState("BACKOFF").map(({ notBeforeMs }) => notBeforeMs);
+  for (const deadlineMs of [row.lifetimeDeadlineMs, nextUpgradeMs(service)]) {
+    if (deadlineMs !== null) deadlines.push(deadlineMs);
   }
-  return next;
-}
-
-export function noSuchService() {
-  return fail("NOT_FOUND", "there is no such service", {
-    hint: "selvedge service list shows the services there are",
-  });
+  return deadlines.length === 0 ? null : Math.min(...deadlines);
 }
 
 function event(

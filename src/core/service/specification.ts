@@ -134,7 +134,7 @@ function checkLifetime(lifetime: number | undefined): string | undefined {
 function checkState(state: Yarnfile["state"]): string | undefined {
   if (state === "FLEX") return "FLEX changes a service that exists; leave it out to create one";
   if (!state?.includes("UPGRADING")) return undefined;
-  return `${state}: upgrades are not supported yet by this version`;
+  return `${state} changes a service that exists; leave it out to create one`;
 }
 
 type Named = {

@@ -7,11 +7,13 @@ import type { ContainerId, NodeId } from "../../shared/ids.ts";
 import type { ServiceEntry, Submitter } from "../../shared/protocol/application-client.ts";
 import type { FinalStatus, PendingRequest } from "../../shared/protocol/application-master.ts";
 import type { PublicationNumber } from "../../shared/protocol/registry-operations.ts";
-import type { ServiceEvent } from "../../shared/protocol/service.ts";
+import type { ReInitialization } from "../../shared/protocol/resource-tracker.ts";
+import type { ServiceEvent, UpgradeMode } from "../../shared/protocol/service.ts";
+import type { Resource } from "../../shared/resource.ts";
 import type { ServiceDefinition } from "../../shared/service.ts";
 import { type Change, Index, Table } from "../table.ts";
 import { guard } from "../transitions.ts";
-import { INSTANCE_TRANSITIONS, PHASE_TRANSITIONS } from "./transitions.ts";
+import { INSTANCE_TRANSITIONS, PHASE_TRANSITIONS, UPGRADE_TRANSITIONS } from "./transitions.ts";
 
 /**
  * STOPPED     saved; runs nothing (also after it failed or succeeded: `outcome`)
@@ -56,6 +58,16 @@ export type ServiceRow = {
   readonly entryHeard: number;
 };
 
+/** An upgrade under way: from the ServiceRow's definition, which stays until the end, to this one. */
+export type UpgradeRow = {
+  readonly key: "upgrade";
+  readonly mode: UpgradeMode | "CANCEL_UPGRADING";
+  /** Its components stand in the order of the definition before. */
+  readonly definition: ServiceDefinition;
+  /** Components whose containers change; those of the others stay as they are. */
+  readonly changed: readonly string[];
+};
+
 export type ComponentRow = {
   readonly name: string;
   /** Wanted number of containers; starts as the definition's, changed by flex. */
@@ -72,7 +84,7 @@ export type ComponentRow = {
  * WAITING    asked for, no container yet        BACKOFF   waits until `notBeforeMs`
  * ASSIGNED   has a container, not handed over   LAUNCHING handed to the node
  * STARTED    process runs, unready              READY
- * STOPPING   released; until its end is known, its name is taken
+ * STOPPING   released; until its end is known, its name is taken (then WAITING, if still wanted)
  * SUCCEEDED, FAILED   ended for good by its restart policy
  */
 export type InstanceState =
@@ -97,6 +109,23 @@ export type InstanceRow = {
   readonly quickEnds: number;
   readonly container: AssignedContainer | null;
   readonly diagnostics: string;
+  /** Of the service's upgrade; absent: it is not asked for here. */
+  readonly upgrade?: InstanceUpgrade;
+};
+
+/**
+ * UPGRADING       wants the new definition, from now on and whatever container it has
+ * FAILED_UPGRADE  the new one did not run, so it wants the old one; may be asked for again
+ */
+export type InstanceUpgrade = {
+  readonly state: "UPGRADING" | "FAILED_UPGRADE";
+  /** Why it failed. */
+  readonly diagnostics: string;
+  /**
+   * Where the upgrade goes on by itself: epoch ms at which it will have been ready with the new one
+   * for long enough, and null from then on. Absent: it is not ready.
+   */
+  readonly provenAtMs?: number | null;
 };
 
 export type AssignedContainer = {
@@ -118,8 +147,55 @@ export type AssignedContainer = {
   readonly launchVersion?: number;
   /** Latest `revision` of which its node has said how it went. */
   readonly settledRevision?: number;
-  /** A restart in place under way: to which version, and its revision once the tracker has it. */
-  readonly restart?: { readonly version: number; readonly revision: number | null };
+  /** Latest `revision` that was decided; absent: as settled. */
+  readonly revision?: number;
+  /** Highest version that an upgrade has taken back; it is not used again. Absent: none. */
+  readonly spentVersion?: number;
+  /** Its first process was started with the definition of the upgrade under way. */
+  readonly isUpgraded?: true;
+  readonly reInitialization?: ReInitializationRow;
+  /** Absent in rows of before there were sizes: it is not resized. */
+  readonly size?: ContainerSize;
+  /** Another size under way. */
+  readonly resize?: ResizeRow;
+  /** Its tracker has said that it is over there; its end comes from the ResourceManager. */
+  readonly isOver?: true;
+};
+
+/**
+ * A launch context that is to take the place of the present one in place, and what shall become of
+ * it: a RESTART is COMMITTED from the start; an UPGRADE is PENDING, as long as its node shall be
+ * able to take the one before again.
+ */
+export type ReInitializationRow = {
+  readonly why: "RESTART" | "UPGRADE";
+  /** Of the launch context. */
+  readonly version: number;
+  readonly fate: ReInitialization;
+  /** Of the container's entry at the tracker: above those of all changes before it. */
+  readonly revision: number;
+  /** The tracker has it. */
+  readonly isHandedOver: boolean;
+};
+
+export type ContainerSize = {
+  /** Of the container, as the ResourceManager counts its updates. */
+  readonly version: number;
+  /** What the ResourceManager has booked, which it may have rounded up. */
+  readonly resource: Resource;
+  /** What was asked for. */
+  readonly wanted: Resource;
+};
+
+export type ResizeRow = {
+  readonly to: Resource;
+  /** The ResourceManager has done it; before, it is to be asked. */
+  readonly isGranted: boolean;
+  /** ContainerToken of the new size, until it was handed over. */
+  readonly token: string;
+  /** Of the container's entry at the tracker; and whether the tracker has it. */
+  readonly revision: number;
+  readonly isHandedOver: boolean;
 };
 
 /**
@@ -152,6 +228,7 @@ export class Service {
   #publications = 0;
 
   readonly service = new Table<ServiceRow>("service", (row) => row.key);
+  readonly upgrades = new Table<UpgradeRow>("upgrade", (row) => row.key);
   readonly components = new Table<ComponentRow>("components", (row) => row.name);
   readonly instances = new Table<InstanceRow>("instances", (row) => row.name);
   readonly releases = new Table<ReleaseRow>("releases", (row) => row.containerId);
@@ -160,6 +237,7 @@ export class Service {
   readonly shards = new Table<ShardRow>("shards", (row) => row.shard);
   readonly tables = [
     this.service,
+    this.upgrades,
     this.components,
     this.instances,
     this.releases,
@@ -183,16 +261,23 @@ export class Service {
     (row) => row.state,
   );
 
-  /** Those whose restart in place the node's tracker has not stored. */
-  readonly unsaidRestarts = new Index(
+  /** Those with another launch in place that is not settled for good. */
+  readonly reInitializing = new Index(
     this.instances,
     (row) => row.name,
-    (row) => (row.container?.restart?.revision === null ? "unsaid" : undefined),
+    (row) => (row.container?.reInitialization ? "any" : undefined),
+  );
+
+  readonly resizing = new Index(
+    this.instances,
+    (row) => row.name,
+    (row) => (row.container?.resize ? "any" : undefined),
   );
 
   constructor() {
     guard(this.service, PHASE_TRANSITIONS, ({ phase }) => phase);
     guard(this.instances, INSTANCE_TRANSITIONS, ({ state }) => state);
+    guard(this.upgrades, UPGRADE_TRANSITIONS, ({ mode }) => mode);
   }
 
   /** After the rows were loaded: an answer may have been on its way, so there may be news. */
@@ -217,6 +302,10 @@ export class Service {
     return this.service.get("service");
   }
 
+  get upgrade(): UpgradeRow | undefined {
+    return this.upgrades.get("upgrade");
+  }
+
   update(changes: Partial<Omit<ServiceRow, "key">>): void {
     const row = this.row;
     if (row) this.service.put({ ...row, ...changes });
@@ -235,8 +324,12 @@ export class Service {
     return name === undefined ? undefined : this.instances.get(name);
   }
 
-  withUnsaidRestart(): InstanceRow[] {
-    return this.#rows(this.unsaidRestarts.of("unsaid"));
+  withResize(): InstanceRow[] {
+    return this.#rows(this.resizing.of("any"));
+  }
+
+  withReInitialization(): InstanceRow[] {
+    return this.#rows(this.reInitializing.of("any"));
   }
 
   #rows(names: readonly string[]): InstanceRow[] {

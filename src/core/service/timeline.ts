@@ -1,7 +1,7 @@
 /** The timeline of a service: what happened, when, why. Packed many to a row, oldest dropped. */
 import { LIMITS } from "../../shared/limits.ts";
 import type { ServiceEvent } from "../../shared/protocol/service.ts";
-import type { EventPage, Service } from "./state.ts";
+import type { EventPage, InstanceRow, Service } from "./state.ts";
 
 const EVENTS_PER_PAGE = 50;
 
@@ -14,6 +14,21 @@ export function record(service: Service, event: ServiceEvent): void {
   service.events.put(page);
   const pagesMax = Math.ceil(LIMITS.eventsPerServiceMax / EVENTS_PER_PAGE);
   service.events.delete(String(page.page - pagesMax));
+}
+
+/** Of an instance and, where it has one, its container. */
+export function recordOf(
+  service: Service,
+  { name, component, container }: InstanceRow,
+  event: Pick<ServiceEvent, "timeMs" | "type" | "message">,
+): void {
+  const { containerId, nodeId } = container ?? {};
+  record(service, {
+    ...event,
+    component,
+    instance: name,
+    ...(containerId && nodeId ? { containerId, nodeId } : {}),
+  });
 }
 
 /** Oldest first. */

@@ -1,6 +1,6 @@
 /** The ServiceMaster's state machines; state.ts says what each state means. */
 import type { Transitions } from "../transitions.ts";
-import type { InstanceState, Phase } from "./state.ts";
+import type { InstanceState, Phase, UpgradeRow } from "./state.ts";
 
 export const PHASE_TRANSITIONS: Transitions<Phase> = {
   STOPPED: ["SUBMITTING", "FINISHING", "DESTROYING"],
@@ -27,7 +27,15 @@ export const INSTANCE_TRANSITIONS: Transitions<InstanceState> = {
   LAUNCHING: ["STARTED", "READY", "STOPPING", "WAITING", "BACKOFF", "SUCCEEDED", "FAILED"],
   STARTED: ["READY", "STOPPING", "WAITING", "BACKOFF", "SUCCEEDED", "FAILED"],
   READY: ["STARTED", "STOPPING", "WAITING", "BACKOFF", "SUCCEEDED", "FAILED"],
-  STOPPING: [],
+  STOPPING: ["WAITING"],
   SUCCEEDED: [],
   FAILED: [],
+};
+
+/** Its end, finalized or back at the version before, is the end of its row. */
+export const UPGRADE_TRANSITIONS: Transitions<UpgradeRow["mode"]> = {
+  UPGRADING: ["CANCEL_UPGRADING"],
+  UPGRADING_AUTO_FINALIZE: ["CANCEL_UPGRADING"],
+  EXPRESS_UPGRADING: ["CANCEL_UPGRADING"],
+  CANCEL_UPGRADING: [],
 };

@@ -18,17 +18,12 @@ export function checkUnsupportedInService(yarnfile: Yarnfile): Finding[] {
 }
 
 export function checkUnsupportedInComponent(component: YarnfileComponent, path: string): Finding[] {
-  const findings = unsupported({
+  return unsupported({
     [`${path}.artifact`]: serviceArtifact(component.artifact),
     [`${path}.resource.profile`]: component.resource?.profile,
     [`${path}.decommissioned_instances`]: component.decommissioned_instances,
     [`${path}.readiness_check.artifact`]: component.readiness_check?.artifact,
   });
-  if (component.state !== "UPGRADING") return findings;
-  return [
-    ...findings,
-    { path: `${path}.state`, message: "UPGRADING: upgrades are not supported yet" },
-  ];
 }
 
 /** Artifacts of the other types are in artifact.ts. */

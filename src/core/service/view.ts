@@ -16,8 +16,15 @@ import type {
   ServiceView,
 } from "../../shared/service.ts";
 import { type Component, componentsOf, serviceState, unmetDependencies } from "./component.ts";
-import type { InstanceRow, InstanceState, Service, ServiceRow } from "./state.ts";
+import type {
+  AssignedContainer,
+  InstanceRow,
+  InstanceState,
+  Service,
+  ServiceRow,
+} from "./state.ts";
 import { substituteQuicklinks } from "./substitution.ts";
+import { progressOf, runsUpgrade } from "./upgrade-progress.ts";
 
 export function viewService(service: Service, domain: string, nowMs: number): Reply<ServiceView> {
   const row = service.row;
@@ -34,7 +41,7 @@ export function viewService(service: Service, domain: string, nowMs: number): Re
     id: row.applicationId,
     user: row.user,
     state: serviceState(service, row),
-    diagnostics: serviceDiagnostics(row, components),
+    diagnostics: serviceDiagnostics(service, row, components),
     lifetime: remainingLifetime(row, nowMs),
     queue: definition.queue,
     launch_time: row.launchMs,
@@ -54,13 +61,19 @@ function remainingLifetime(row: ServiceRow, nowMs: number): number {
   return Math.max(0, Math.ceil((row.lifetimeDeadlineMs - nowMs) / 1000));
 }
 
-function serviceDiagnostics(row: ServiceRow, components: readonly ComponentView[]): string {
+function serviceDiagnostics(
+  { upgrade }: Service,
+  row: ServiceRow,
+  components: readonly ComponentView[],
+): string {
   if (row.phase === "STOPPED" || row.phase === "FINISHING") return row.outcome?.diagnostics ?? "";
   if (row.phase === "SUBMITTING") return "waits for the ResourceManager to accept it";
-  return components
+  const ofComponents = components
     .filter(({ diagnostics }) => diagnostics !== "")
-    .map(({ name, diagnostics }) => `${name}: ${diagnostics}`)
-    .join("; ");
+    .map(({ name, diagnostics }) => `${name}: ${diagnostics}`);
+  const way = upgrade?.mode === "CANCEL_UPGRADING" ? "goes back from" : "is upgraded to";
+  const upgrading = upgrade ? [`${way} version ${upgrade.definition.version}`] : [];
+  return [...upgrading, ...ofComponents].join("; ");
 }
 
 function viewComponent(
@@ -92,7 +105,7 @@ function viewComponent(
     diagnostics: row.phase === "RUNNING" ? why(service, all, component, index, nowMs) : "",
     containers: service
       .instancesOf(definition.name)
-      .map(viewContainer)
+      .map((instance) => viewContainer(service, row, instance))
       .filter((view) => view !== null),
   };
 }
@@ -118,6 +131,11 @@ function why(
     reasons.push(`${counts.WAITING} of ${row.desired} wait for a container${because}`);
   }
   for (const instance of service.instancesOf(definition.name)) {
+    if (instance.upgrade?.state === "FAILED_UPGRADE") {
+      reasons.push(
+        `${instance.name} could not be upgraded: ${firstLine(instance.upgrade.diagnostics)}`,
+      );
+    }
     if (instance.state === "BACKOFF") {
       const seconds = Math.max(0, Math.ceil((instance.notBeforeMs - nowMs) / 1000));
       reasons.push(
@@ -147,27 +165,47 @@ const CONTAINER_STATES: Readonly<Record<InstanceState, InstanceContainerState | 
   FAILED: "FAILED",
 };
 
-function viewContainer({ name, state, container, diagnostics }: InstanceRow): ContainerView | null {
-  const shown = CONTAINER_STATES[state];
+function viewContainer(
+  service: Service,
+  row: ServiceRow,
+  instance: InstanceRow,
+): ContainerView | null {
+  const { name, container } = instance;
+  const shown = shownState(service, instance);
   if (shown === null || !container) return null;
   const { containerId, nodeId, ip, host, startedMs, ports } = container;
   const exposed = Object.entries(ports).map(
     ([port, number]) => [port, [{ HostIp: ip ?? "", HostPort: String(number) }]] as const,
   );
+  const { definition } = (runsUpgrade(container) && service.upgrade) || row;
   return {
     id: containerId,
     component_instance_name: name,
     state: shown,
+    version: definition.version,
     launch_time: startedMs,
     ip,
     hostname: host,
     bare_host: nodeId.slice(0, nodeId.lastIndexOf(":")),
     node_id: nodeId,
     exposed_ports: Object.fromEntries(exposed),
-    diagnostics: container.restart
-      ? "is being restarted in place"
-      : container.readiness || diagnostics,
+    diagnostics: containerDiagnostics(instance, container),
   };
+}
+
+/** An upgrade that concerns the instance says more than whether it is ready. */
+function shownState(service: Service, instance: InstanceRow): InstanceContainerState | null {
+  const shown = CONTAINER_STATES[instance.state];
+  const progress = shown === null ? undefined : progressOf(service, instance);
+  return progress === undefined || progress === "UPGRADED" ? shown : progress;
+}
+
+function containerDiagnostics(
+  { diagnostics, upgrade }: InstanceRow,
+  { reInitialization, readiness }: AssignedContainer,
+): string {
+  if (reInitialization?.why === "RESTART") return "is being restarted in place";
+  return upgrade?.diagnostics || readiness || diagnostics;
 }
 
 function viewResource(resource: Resource): ResourceView {

@@ -28,7 +28,8 @@ import { containerAllocated, containerCompleted } from "./instance.ts";
 import { allocationTagsOf } from "./placement-specification.ts";
 import { applicationAcls } from "./properties.ts";
 import { registryChanges } from "./records.ts";
-import { restartsToSay } from "./restart.ts";
+import { reInitializationsToSay } from "./reinitialization.ts";
+import { resizeGranted, resizeRefused, resizesToAsk, resizesToSay } from "./resize.ts";
 import type { InstanceRow, Service, ServiceRow } from "./state.ts";
 import { buildLaunchContext } from "./substitution.ts";
 
@@ -94,12 +95,11 @@ function applicationWork(
   if (assigned.length > 0) {
     work.push({ type: "start", requests: startRequests(service, row, assigned, surroundings) });
   }
-  const restarts = restartsToSay(service);
-  if (restarts.length > 0) {
-    work.push({ type: "update", requests: updateRequests(service, row, restarts, surroundings) });
-  }
+  const updates = updateRequests(service, row, surroundings);
+  if (updates.length > 0) work.push({ type: "update", requests: updates });
   const request = allocateRequest(service, row);
-  const said = request.asks.length > 0 || request.releases.length > 0;
+  const { asks, releases, updates: resizes = [] } = request;
+  const said = asks.length > 0 || releases.length > 0 || resizes.length > 0;
   if (said || service.newsWaiting) work.push({ type: "allocate", attemptId, request });
   return work;
 }
@@ -143,7 +143,11 @@ export function allocateRequest(service: Service, row: ServiceRow): AllocateRequ
     .filter(({ heard }) => !heard)
     .map(({ containerId }) => containerId);
   const progress = desired === 0 ? 1 : Math.min(1, ready / desired);
-  return { responseId: row.responseId, sequence: row.sequence, progress, asks, releases };
+  const updates = resizesToAsk(service);
+  return {
+    ...{ responseId: row.responseId, sequence: row.sequence, progress, asks, releases },
+    ...(updates.length === 0 ? {} : { updates }),
+  };
 }
 
 /** One scheduler key for each component: its rank is the priority, its place the request's id. */
@@ -183,6 +187,8 @@ export function allocated(
     if (service.releases.get(containerId)) service.releases.put({ containerId, heard: true });
   }
   for (const container of response.allocated) containerAllocated(service, container, nowMs);
+  for (const container of response.updated) resizeGranted(service, container);
+  for (const error of response.updateErrors) resizeRefused(service, error, nowMs);
   for (const completed of response.completed) {
     if (!containerCompleted(service, completed, nowMs)) askAnew(service);
   }
@@ -219,29 +225,46 @@ function startRequests(
   return requests;
 }
 
-/** The same instance once more, with its dependencies' addresses of now. */
+/**
+ * The launch context that is wanted, with its dependencies' addresses of now; of an upgrade that is
+ * decided, only what becomes of it, for its node has the launch context.
+ */
 function updateRequests(
   service: Service,
   row: ServiceRow,
-  restarting: readonly InstanceRow[],
   surroundings: Surroundings,
 ): readonly PlacedUpdate[] {
   const requests: PlacedUpdate[] = [];
-  for (const instance of restarting) {
+  for (const { container } of resizesToSay(service)) {
+    const { containerId, nodeId, resize } = container ?? {};
+    if (!containerId || !nodeId || !resize) continue;
+    const { token, revision } = resize;
+    requests.push({ containerId, nodeId, token, revision });
+  }
+  for (const instance of reInitializationsToSay(service)) {
+    const { containerId, nodeId, reInitialization: change } = instance.container ?? {};
+    if (!containerId || !nodeId || !change) continue;
+    const { why, version, fate, revision } = change;
+    const request = { containerId, nodeId, reInitialization: fate, revision };
+    if (why === "UPGRADE" && fate !== "PENDING") {
+      requests.push(request);
+      continue;
+    }
     const launch = launchOf(service, row, instance, surroundings);
-    const { containerId, nodeId, restart } = instance.container ?? {};
-    if (!launch || !containerId || !nodeId || !restart) continue;
-    requests.push({ containerId, nodeId, launch: { ...launch, version: restart.version } });
+    if (launch) requests.push({ ...request, launch: { ...launch, version } });
   }
   return requests;
 }
 
+/** A first launch, and one in place: which definition the instance's row says. */
 function launchOf(
   service: Service,
-  { definition, user }: ServiceRow,
+  row: ServiceRow,
   { name, index, component: componentName, container }: InstanceRow,
   { domain }: Surroundings,
 ): ContainerLaunchContext | undefined {
+  const isOfUpgrade = container?.isUpgraded || container?.reInitialization?.why === "UPGRADE";
+  const { definition } = (isOfUpgrade && service.upgrade) || row;
   const component = definition.components.find((each) => each.name === componentName);
   if (!component || !container) return undefined;
   return buildLaunchContext({
@@ -249,7 +272,7 @@ function launchOf(
     component,
     instance: { name, index },
     containerId: container.containerId,
-    user,
+    user: row.user,
     domain,
     dependencies: dependencyAddresses(service, component.dependencies),
   });

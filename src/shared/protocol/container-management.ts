@@ -28,6 +28,11 @@ export type UpdateContainerRequest = {
   readonly launch?: ContainerLaunchContext;
   /** COMMITTED when left out. */
   readonly reInitialization?: ReInitialization;
+  /**
+   * The master's number for this change of the container, above those of all before it: one that is
+   * not was said before, or overtaken, and changes nothing. Left out: the next.
+   */
+  readonly revision?: number;
 };
 
 /** `revision` as the container's statuses will name it; null: it is over, or not the master's. */

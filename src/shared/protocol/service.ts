@@ -48,6 +48,36 @@ export type ComponentPlan = {
 /** `launchVersion` is that of the launch context which is to take the place of the present one. */
 export type RestartingContainer = { readonly instance: string; readonly launchVersion: number };
 
+/**
+ * UPGRADING: its user says which instances, and when it is final. UPGRADING_AUTO_FINALIZE: final as
+ * soon as all are upgraded. EXPRESS_UPGRADING: all of it by itself, component by component.
+ */
+export const UPGRADE_MODES = ["UPGRADING", "UPGRADING_AUTO_FINALIZE", "EXPRESS_UPGRADING"] as const;
+export type UpgradeMode = (typeof UPGRADE_MODES)[number];
+
+/** What an upgrade would change, in the definition's order; components that stay are left out. */
+export type UpgradePlan = {
+  /** Versions. */
+  readonly from: string;
+  readonly to: string;
+  readonly components: readonly ComponentUpgrade[];
+};
+export type ComponentUpgrade = {
+  readonly name: string;
+  /** Fields of the Yarnfile that differ and reach its containers; empty: they stay as they are. */
+  readonly changes: readonly string[];
+  /** Containers that are re-initialized in place. */
+  readonly containers: number;
+  /** Their number when the upgrade is final. */
+  readonly numberOfContainers: { readonly from: number; readonly to: number };
+};
+
+/** Instances by name, and all instances of components. */
+export type UpgradeTargets = {
+  readonly components: readonly string[];
+  readonly instances: readonly string[];
+};
+
 export interface ServiceProtocol {
   /** Checked field by field already, not yet as a whole. STOPPED in the Yarnfile only saves it. */
   create(
@@ -58,7 +88,16 @@ export interface ServiceProtocol {
   /** Where its containers would go now, what would wait, what would be preempted. Changes nothing. */
   plan(user: string, yarnfile: Yarnfile, submitter: Submitter): Promise<Reply<ServicePlan>>;
   get(): Promise<Reply<ServiceView>>;
+  /** While it is being upgraded, this makes the upgrade final (YARN's finalize). */
   start(submitter: Submitter): Promise<Reply<{ readonly applicationId: string | null }>>;
+  /** To the whole new definition; refused without a change when it cannot be had in place. */
+  upgrade(user: string, mode: UpgradeMode, yarnfile: Yarnfile): Promise<Reply<UpgradePlan>>;
+  /** What `upgrade` would change. Changes nothing. */
+  planUpgrade(user: string, yarnfile: Yarnfile): Promise<Reply<UpgradePlan>>;
+  /** All or nothing; those that are under way or done stay so. Answers the instances' names. */
+  upgradeInstances(targets: UpgradeTargets): Promise<Reply<readonly string[]>>;
+  /** Back to the version before. */
+  cancelUpgrade(): Promise<Reply<undefined>>;
   stop(): Promise<Reply<undefined>>;
   /** All or nothing. */
   flex(requests: readonly FlexRequest[]): Promise<Reply<readonly FlexResult[]>>;

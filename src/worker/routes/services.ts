@@ -15,11 +15,11 @@ import type { FlexResult, ServiceProtocol } from "../../shared/protocol/service.
 import { SERVICE_STATES, type ServiceState, type ServiceView } from "../../shared/service.ts";
 import {
   flexComponentSchema,
-  parseFlex,
   parseServiceUpdate,
   type ServiceUpdate,
   updateServiceSchema,
 } from "../../shared/service-update.ts";
+import { parseComponentUpdate } from "../../shared/service-upgrade.ts";
 import { validate } from "../../shared/validation.ts";
 import { SERVICE_API_VERSION } from "../../shared/version.ts";
 import { parseYarnfile, serviceSchema, type Yarnfile } from "../../shared/yarnfile.ts";
@@ -41,6 +41,8 @@ import {
   wholeNumber,
   wordsParameter,
 } from "../query.ts";
+import { masterOf, visibleMaster } from "./service-access.ts";
+import { describeUpgrade, upgradeParts } from "./service-upgrade.ts";
 
 const TAG = "Services";
 /** Stays below the time that proxies on the way leave a request open. */
@@ -151,7 +153,7 @@ export const serviceEndpoints: readonly Endpoint[] = [
     method: "put",
     path: "/app/v1/services/:service",
     tag: TAG,
-    summary: "Starts or stops a service, changes its lifetime, or flexes its components",
+    summary: "Starts, stops, flexes or upgrades a service, or changes its lifetime",
     parameters: ofService,
     query: forUser,
     body: {
@@ -160,16 +162,17 @@ export const serviceEndpoints: readonly Endpoint[] = [
       parse: (input, { service }) => parseServiceUpdate(service, input),
     },
     answers: {
-      [SUCCESS.ACCEPTED]: statusAnswer("FLEX: the new numbers of containers are accepted"),
-      [SUCCESS.NO_CONTENT]: { description: "STARTED, STOPPED, lifetime: done" },
+      [SUCCESS.ACCEPTED]: statusAnswer("FLEX, or a state that upgrades: accepted"),
+      [SUCCESS.NO_CONTENT]: { description: "STARTED (finalize), STOPPED, lifetime: done" },
     },
     handle: async (c, { parameters, query, body }) => {
-      const master = masterOf(c, query.user, parameters.service);
-      if (!master.ok) return problem(c, master.error);
-      const reply = await updateService(master.value, body, submitterOf(c));
+      const user = actAs(c, query.user);
+      if (!user.ok) return problem(c, user.error);
+      const master = c.var.protocols.serviceMaster(user.value, parameters.service);
+      const reply = await updateService(master, body, { user: user.value, by: submitterOf(c) });
       if (!reply.ok) return problem(c, reply.error);
-      if (body.state !== "FLEX") return c.body(null, SUCCESS.NO_CONTENT);
-      const diagnostics = reply.value.map(describeFlex).join("\n");
+      const diagnostics = reply.value;
+      if (diagnostics === undefined) return c.body(null, SUCCESS.NO_CONTENT);
       return c.json({ diagnostics, state: "ACCEPTED" }, SUCCESS.ACCEPTED);
     },
   }),
@@ -192,19 +195,23 @@ export const serviceEndpoints: readonly Endpoint[] = [
     method: "put",
     path: "/app/v1/services/:service/components/:component",
     tag: TAG,
-    summary: "Flexes a component: sets its number of containers",
+    summary: "Flexes a component; with state UPGRADING, upgrades all its instances",
     parameters: ofComponent,
     query: forUser,
     body: {
       format: "json or yaml",
       schema: flexComponentSchema,
-      parse: (input, { component }) => parseFlex(component, input),
+      parse: (input, { component }) => parseComponentUpdate(component, input),
     },
-    answers: { [SUCCESS.OK]: statusAnswer("The new number of containers is accepted") },
+    answers: {
+      [SUCCESS.OK]: statusAnswer("The new number of containers is accepted"),
+      [SUCCESS.ACCEPTED]: statusAnswer("The upgrade of its instances is accepted"),
+    },
     handle: async (c, { parameters, query, body }) => {
+      if ("upgrade" in body) return upgradeParts(c, query.user, parameters.service, body.upgrade);
       const master = masterOf(c, query.user, parameters.service);
       if (!master.ok) return problem(c, master.error);
-      const reply = await master.value.flex([body]);
+      const reply = await master.value.flex([body.flex]);
       if (!reply.ok) return problem(c, reply.error);
       return c.json({ diagnostics: reply.value.map(describeFlex).join("\n") });
     },
@@ -281,52 +288,37 @@ async function createService(
   );
 }
 
-/** Hadoop obeys the first of these that it finds and drops the others silently; here all count. */
+/**
+ * Hadoop obeys the first of these that it finds and drops the others silently; here all count.
+ * Answers what was accepted, in words; undefined: what was asked for is done.
+ */
 async function updateService(
   master: ServiceProtocol,
-  { state, lifetime, flex }: ServiceUpdate,
-  submitter: Submitter,
-): Promise<Reply<readonly FlexResult[]>> {
-  let flexed: readonly FlexResult[] = [];
+  { state, upgrade, lifetime, flex }: ServiceUpdate,
+  caller: { readonly user: string; readonly by: Submitter },
+): Promise<Reply<string | undefined>> {
+  if (upgrade) {
+    const reply = await master.upgrade(caller.user, upgrade.mode, upgrade.yarnfile);
+    return reply.ok ? ok(describeUpgrade(reply.value)) : reply;
+  }
+  let accepted: string | undefined;
   if (state === undefined && lifetime === undefined) {
     const exists = await master.get();
     if (!exists.ok) return exists;
   } else if (state === "FLEX") {
     const reply = await master.flex(flex);
     if (!reply.ok) return reply;
-    flexed = reply.value;
+    accepted = reply.value.map(describeFlex).join("\n");
+  } else if (state === "CANCEL_UPGRADING") {
+    const reply = await master.cancelUpgrade();
+    if (!reply.ok) return reply;
+    accepted = "The upgrade is being taken back";
   } else if (state !== undefined) {
-    const reply = await (state === "STARTED" ? master.start(submitter) : master.stop());
+    const reply = await (state === "STARTED" ? master.start(caller.by) : master.stop());
     if (!reply.ok) return reply;
   }
   const reply = lifetime === undefined ? ok() : await master.setLifetime(lifetime);
-  return reply.ok ? ok(flexed) : reply;
-}
-
-function masterOf(
-  c: Context<AppEnv>,
-  requestedUser: string | undefined,
-  service: string,
-): Reply<ServiceProtocol> {
-  const user = actAs(c, requestedUser);
-  return user.ok ? ok(c.var.protocols.serviceMaster(user.value, service)) : user;
-}
-
-/**
- * The master of a service that the caller may look at: its own, for an administrator any, and that
- * of another user who lets the caller in (VIEW_APP). Others do not learn whether it is there.
- */
-async function visibleMaster(
-  c: Context<AppEnv>,
-  requestedUser: string | undefined,
-  service: string,
-): Promise<Reply<ServiceProtocol>> {
-  const own = masterOf(c, requestedUser, service);
-  if (own.ok || requestedUser === undefined) return own;
-  const { resourceManager, serviceMaster } = c.var.protocols;
-  // The ResourceManager knows it, so that strangers wake nobody's master.
-  const entry = await resourceManager.findService(requestedUser, service, submitterOf(c));
-  return entry === null ? own : ok(serviceMaster(entry.user, entry.name));
+  return reply.ok ? ok(accepted) : reply;
 }
 
 /** Whose services are listed; null: everybody's. */
