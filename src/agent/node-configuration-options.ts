@@ -21,6 +21,7 @@ import { detectCapability } from "./node-resource.ts";
 import type { NodeWebServerOptions } from "./node-web-server.ts";
 import type { OsUsersOptions } from "./os-users.ts";
 import { effectiveRlimits, type Rlimits } from "./rlimits.ts";
+import { parsePortRange, type StreamAllowList } from "./streams/stream-allow-list.ts";
 
 const DETECTED = -1;
 
@@ -52,7 +53,18 @@ export async function startOptionsOf(
     logRetentionMs: configuration.logRetainSeconds * 1_000,
     logAggregation: logAggregationOptionsOf(configuration),
     logRotation: logRotationOptionsOf(configuration),
+    allowedStreams: allowedStreamsOf(configuration),
   });
+}
+
+export function allowedStreamsOf({
+  allowedExec,
+  allowedForwardPorts,
+}: NodeConfiguration): StreamAllowList {
+  return {
+    exec: allowedExec,
+    forwardPorts: allowedForwardPorts.flatMap((range) => parsePortRange(range) ?? []),
+  };
 }
 
 /** What is not configured is detected. */

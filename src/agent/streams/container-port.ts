@@ -1,0 +1,67 @@
+/** A connection to a port that a container itself listens on, and to nothing else. */
+import { readlinkSync } from "node:fs";
+import type { Socket } from "node:net";
+import { fail, type Reply } from "../../shared/errors.ts";
+import type { ContainersMonitor } from "../containers-monitor.ts";
+import type { ContainerInterior } from "./container-interior.ts";
+import { connectTo } from "./forward-session.ts";
+import { isHeldBy, type ListeningSocket, listeningOn } from "./listening-sockets.ts";
+
+/** FAILED_PRECONDITION when none of the container's processes listens there. */
+export async function connectToPort(
+  interior: ContainerInterior,
+  port: number,
+  monitor: ContainersMonitor,
+): Promise<Reply<Socket>> {
+  const { containerId, identity, workDirectory } = interior;
+  const findOwn = async () => {
+    const leader = { identity, workDirectory };
+    const pids = (await monitor.processesOf(containerId, leader)).map(({ pid }) => pid);
+    return ownSocket(listeningOn(identity.pid, port), pids);
+  };
+  const own = await findOwn();
+  if (!own) return notItsOwn(containerId, port);
+  const reply = await connectTo(await hostOf(interior, own), port);
+  if (!reply.ok) return reply;
+  // Whoever listens now, and did before, is who has accepted in between.
+  if ((await findOwn())?.inode === own.inode) return reply;
+  reply.value.destroy();
+  return notItsOwn(containerId, port);
+}
+
+/** Undefined also where others listen on the same address, who would get some of the connections. */
+function ownSocket(
+  sockets: readonly ListeningSocket[],
+  pids: readonly number[],
+): ListeningSocket | undefined {
+  const isOwn = (socket: ListeningSocket) => isHeldBy(pids, socket);
+  const own = sockets.find(isOwn);
+  const sharing = sockets.filter(({ address }) => address === own?.address);
+  return sharing.every(isOwn) ? own : undefined;
+}
+
+function notItsOwn(containerId: string, port: number): Reply<never> {
+  return fail("FAILED_PRECONDITION", `nothing of ${containerId} listens on TCP port ${port}`, {
+    hint: "only ports of the container's own processes can be reached, not others of its machine",
+  });
+}
+
+async function hostOf(
+  { containerId, identity, executor, run }: ContainerInterior,
+  { address }: ListeningSocket,
+): Promise<string> {
+  if (networkOf(identity.pid) !== networkOf("self")) {
+    const host = await executor.addressOf?.({ containerId, run });
+    if (host !== undefined) return host;
+  }
+  if (address === "0.0.0.0") return "127.0.0.1";
+  return /^[0:]+$/.test(address) ? "::1" : address;
+}
+
+function networkOf(pid: number | "self"): string {
+  try {
+    return readlinkSync(`/proc/${pid}/ns/net`);
+  } catch {
+    return "";
+  }
+}
