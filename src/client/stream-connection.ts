@@ -18,7 +18,10 @@ import { connectionProblem } from "./http.ts";
 import { failureOfBody, ProblemError } from "./problem-error.ts";
 
 const HANDSHAKE_TIMEOUT_MS = LIMITS.streamPairingMsMax + 5_000;
-/** How long the far side may take to answer a close. */
+/**
+ * How long the far side may take to end the connection once the end was said. workerd takes 10 s where
+ * it was the one who said so.
+ */
 const CLOSE_TIMEOUT_MS = 1_000;
 const CLOSE_NORMAL = 1000;
 const CLOSE_POLICY = 1008;
@@ -73,13 +76,16 @@ export class StreamConnection {
   static connect(url: string, options: ConnectOptions): Promise<StreamConnection> {
     const { headers, opened, agent, signal } = options;
     const { promise, resolve, reject } = Promise.withResolvers<StreamConnection>();
-    const socket = new WebSocket(url.replace(/^http/, "ws"), {
-      headers,
+    // The types of `ws` do not know `closeTimeout` yet.
+    const settings: ClientOptions & { readonly closeTimeout: number } = {
+      headers: { ...headers },
       handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
+      closeTimeout: CLOSE_TIMEOUT_MS,
       maxPayload: LIMITS.streamFrameBytesMax,
       perMessageDeflate: false,
       ...(agent === undefined ? {} : { agent }),
-    });
+    };
+    const socket = new WebSocket(url.replace(/^http/, "ws"), settings);
     const stop = () => {
       socket.terminate();
       reject(signal?.reason);
@@ -136,9 +142,7 @@ export class StreamConnection {
 
   /** At once, whatever is under way. */
   close(code = CLOSE_NORMAL, reason = ""): void {
-    if (this.#isOver) return;
-    this.#socket.close(code, reason);
-    setTimeout(() => this.#socket.terminate(), CLOSE_TIMEOUT_MS).unref();
+    if (!this.#isOver) this.#socket.close(code, reason);
   }
 
   async #sendNow(encoded: Uint8Array): Promise<boolean> {

@@ -3,7 +3,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import { connect, type AddressInfo } from "node:net";
+import { type AddressInfo, connect } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, expect, it } from "vitest";
@@ -61,14 +61,17 @@ it("[NM204] a program waits for a reader that is slow, and nobody in between kee
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
     stderr += text;
   });
-  const [first] = (await once(child.stdout, "readable").then(() => [child.stdout.read()])) as [Buffer];
+  const [first] = (await once(child.stdout, "readable").then(() => [child.stdout.read()])) as [
+    Buffer,
+  ];
   expect(first.length).toBeGreaterThan(0);
   // It writes until all windows and pipes on the way are full, and then it stands.
   const writer = await waitFor(
     () => containerProcesses(sleeperId).find((pid) => nameOf(pid) === "head"),
     { what: "the program to run" },
   );
-  const written = () => Number(/^wchar: (\d+)/m.exec(readFileSync(`/proc/${writer}/io`, "utf8"))?.[1]);
+  const written = () =>
+    Number(/^wchar: (\d+)/m.exec(readFileSync(`/proc/${writer}/io`, "utf8"))?.[1]);
   let before = -1;
   const standing = await waitFor(
     () => {
