@@ -77,6 +77,8 @@ export type StartNodeManagerOptions = {
   >;
   /** Where containers run beside processes of the node. */
   readonly executors?: Omit<ContainerExecutors, "process">;
+  /** False: processes of the node are not launched, only images. */
+  readonly allowsProcesses?: boolean;
   /** As whom containers run, with which limits, in which images; left out: as the agent, in none. */
   readonly confinement?: Pick<ExecutorsOptions, "users" | "rlimits" | "docker">;
   /** Says which GPUs and other devices the machine has; without it NVIDIA's are looked for. */
@@ -259,6 +261,7 @@ async function start(
         ...(confined?.executors ?? { process: new ContainerLauncher(home.state, bootId) }),
         ...options.executors,
       },
+      allowsProcesses: options.allowsProcesses ?? true,
       localization,
       bootId,
       httpPort: options.httpPort ?? options.web?.port ?? 0,

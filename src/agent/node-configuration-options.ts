@@ -50,6 +50,7 @@ export async function startOptionsOf(
     ...(auxiliaryServices ? { auxiliaryServices } : {}),
     ...(web ? { web } : {}),
     confinement: confinementOf(configuration),
+    allowsProcesses: configuration.runtimes.includes("default"),
     logRetentionMs: configuration.logRetainSeconds * 1_000,
     logAggregation: logAggregationOptionsOf(configuration),
     logRotation: logRotationOptionsOf(configuration),

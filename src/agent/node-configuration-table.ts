@@ -370,7 +370,7 @@ export const PROPERTIES = {
     `${NM}.runtime.linux.allowed-runtimes`,
     listLike(/^(?:default|docker)$/, "default, docker"),
     ["default"],
-    "with docker: docker, podman or nerdctl run images",
+    "default: processes; docker: images, by docker, podman or nerdctl",
   ),
   dockerCommand: optional(
     `${OURS}.docker.command`,

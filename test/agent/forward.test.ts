@@ -10,7 +10,7 @@ import {
 } from "../../src/agent/streams/stream-allow-list.ts";
 import { eventually } from "../support/eventually.ts";
 import { TestNode } from "./test-node.ts";
-import { askForStream, openStream } from "./test-stream.ts";
+import { askForStream, openStream, type TestStream } from "./test-stream.ts";
 import { launchContext } from "./test-tracker.ts";
 
 let node: TestNode;
@@ -76,7 +76,7 @@ describe("a container's port", () => {
   it("[NM208] takes many connections at once", async () => {
     await node.start();
     const { id, port } = await startServer();
-    const streams = [];
+    const streams: TestStream[] = [];
     for (let count = 0; count < 10; count++)
       streams.push(await openStream(node, id, forward(port)));
     streams.forEach((stream, index) => {

@@ -1,14 +1,16 @@
 /** Into a running container and to its ports, with the real command, through the whole cluster. */
+import { execFile } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
-import { type AddressInfo, connect } from "node:net";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { ROOT } from "../../scripts/run.ts";
+import { containerStreamsClient } from "../../src/client/container-streams.ts";
 import { startCluster, type TestCluster } from "../support/cluster.ts";
-import { containerIds, sleeper, sleepers } from "../support/containers.ts";
+import { containerIds, sleepers } from "../support/containers.ts";
 import { containerProcesses } from "../support/processes.ts";
 import { openTerminal, type Terminal } from "../support/terminal.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -72,17 +74,16 @@ it("[NM204] a program waits for a reader that is slow, and nobody in between kee
   );
   const written = () =>
     Number(/^wchar: (\d+)/m.exec(readFileSync(`/proc/${writer}/io`, "utf8"))?.[1]);
-  let before = -1;
-  const standing = await waitFor(
+  // Full pipes for so many looks are full for good.
+  let looks: number[] = [];
+  await waitFor(
     () => {
-      const now = written();
-      const stands = now > 0 && now === before;
-      before = now;
-      return stands && now;
+      looks = [...looks, written()].slice(-40);
+      return looks.length === 40 && looks[0] === looks.at(-1);
     },
-    { what: "the program to stand", everyMs: 500 },
+    { what: "the program to stand" },
   );
-  expect(standing).toBeLessThan(8_000_000);
+  expect(written()).toBeLessThan(8_000_000);
   expect(stderr).toBe("");
   child.stdout.resume();
   expect(await once(child, "close")).toEqual([0, null]);
@@ -98,6 +99,137 @@ it("[NM203] what is run ends with the command that runs it", async () => {
   expect(await once(child, "close")).toEqual([130, null]);
   await waitFor(() => running().length === 0, { what: "the program to end" });
 });
+
+/** Answers each request with its method and body, on the port that its node has picked. */
+const SERVER = `
+  require("node:http").createServer((request, response) => {
+    let body = "";
+    request.on("data", (data) => { body += data; });
+    request.on("end", () => response.end(request.method + " " + body));
+  }).listen(process.env.PORT_HTTP, "127.0.0.1")
+`.replaceAll("\n", " ");
+
+const forward = async (...args: readonly string[]) => {
+  const child = terminal.start("-o", "json", "container", "forward", ...args);
+  const [line] = (await once(createInterface({ input: child.stdout }), "line")) as [string];
+  return { child, said: JSON.parse(line) as Readonly<Record<string, string | number>> };
+};
+
+it("[NM208] [NM210] a port of a container is a port of this machine, for many at once", async () => {
+  const launch_command = `: \${PORT.http}; exec '${process.execPath}' -e '${SERVER}'`;
+  await cluster.launch(sleepers("web", { launch_command }));
+  await cluster.serviceIs("web", "STABLE");
+  const { stdout: port } = await terminal.selvedge(
+    ...["container", "exec", "web/sleeper-0", "--", "printenv", "PORT_HTTP"],
+  );
+  const { child, said } = await forward("web/sleeper-0", `:${port.trim()}`);
+  expect(said).toMatchObject({ remotePort: Number(port), listening: `127.0.0.1:${said["port"]}` });
+  const url = `http://${said["listening"]}/`;
+  await waitFor(() => fetch(url), { what: "the server to listen" });
+  const body = randomBytes(300_000).toString("hex");
+  const answers = await Promise.all(
+    Array.from({ length: 8 }, async (_, index) => {
+      const response = await fetch(url, { method: "POST", body: `${index} ${body}` });
+      return response.text();
+    }),
+  );
+  expect(answers).toEqual(answers.map((_, index) => `POST ${index} ${body}`));
+  const { stdout } = await promisify(execFile)("curl", ["-sS", url]);
+  expect(stdout).toBe("GET ");
+  child.kill("SIGINT");
+  expect(await once(child, "close")).toEqual([0, null]);
+});
+
+it("[NM208] what is no port of the container is not reached, and that is said", async () => {
+  const ofWorker = new URL(cluster.url).port;
+  const { child, said } = await forward(sleeperId, `:${ofWorker}`);
+  let stderr = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    stderr += text;
+  });
+  await expect(fetch(`http://${said["listening"]}/`)).rejects.toThrow();
+  const reason = `nothing of ${sleeperId} listens on TCP port ${ofWorker}`;
+  await waitFor(() => stderr.includes(reason), { what: "the reason" });
+  child.kill("SIGINT");
+  await once(child, "close");
+});
+
+it("[NM207] [NM210] a shell has a terminal of the user's size, his keys, and gives its exit code", async () => {
+  const command = join(ROOT, "bin", "selvedge.mjs");
+  const line = `stty cols 91 rows 21; exec '${process.execPath}' '${command}' container shell inside/sleeper-0 sh`;
+  const shell = terminal.run("script", "-qec", line, "/dev/null");
+  let shown = "";
+  shell.stdout.setEncoding("utf8").on("data", (text: string) => {
+    shown += text;
+  });
+  const shows = (pattern: RegExp) =>
+    waitFor(() => pattern.test(shown), { what: `${pattern} on the terminal` });
+  await shows(/[$#] $/);
+  shell.stdin.write("stty size; tty\r");
+  await shows(/21 91\r\n\/dev\/pts\/\d+\r\n/);
+  shell.stdin.write("echo begun; sleep 1000; echo over\r");
+  await shows(/\nbegun\r\n/);
+  shell.stdin.write("\u0003");
+  await shows(/\^C\r\n/);
+  shell.stdin.write("exit 9\r");
+  expect(await once(shell, "close")).toEqual([9, null]);
+  expect(shown).not.toMatch(/\nover\r\n/);
+});
+
+it("[NM202] strangers open nothing", async () => {
+  const eve = { user: "eve", role: "user", groups: [] } as const;
+  const { token } = await cluster.security.createToken(eve, 600);
+  const client = containerStreamsClient({ url: cluster.url, token });
+  const command = { command: ["true"], stdin: false };
+  await expect(client.exec(sleeperId, command, unexpected)).rejects.toThrow("is no application");
+  await expect(client.forward(sleeperId, 8_080, unexpected)).rejects.toThrow("is no application");
+  expect(cluster.log("worker")).toMatch(
+    /"user":"eve".*"method":"GET","path":"[^"]*\/exec","command":\["true"\],"status":404/,
+  );
+});
+
+it("[NM201] [NM209] a node whose operator allows neither refuses both, by name", async () => {
+  const configFile = join(cluster.home, "closed.yaml");
+  writeFileSync(
+    configFile,
+    "selvedge.node.allowed.exec: false\nselvedge.node.allowed.forward-ports: ''\n",
+  );
+  await cluster.startNode(2, { configFile, memoryMb: 8_000 });
+  await cluster.nodeIs(2, "RUNNING");
+  await cluster.launch(sleepers("closed", { resource: { cpus: 1, memory: "4000" } }));
+  const service = await cluster.serviceIs("closed", "STABLE");
+  const ran = await terminal.selvedge("container", "exec", "closed/sleeper-0", "--", "true");
+  expect(ran).toEqual({
+    exitCode: 41,
+    stdout: "",
+    stderr:
+      "error: node 127.0.0.1:8042 lets nobody run programs in its containers\n" +
+      "hint: its operator has set selvedge.node.allowed.exec to false there\n",
+  });
+  const client = containerStreamsClient({ url: cluster.url, token: cluster.token });
+  const id = containerIds(service)["sleeper-0"] ?? "";
+  await expect(client.forward(id, 8_080, unexpected)).rejects.toThrow(
+    "node 127.0.0.1:8042 lets nobody connect to port 8080",
+  );
+});
+
+it("[NM210] what cannot be meant is refused with what could be", async () => {
+  const about = async (...args: readonly string[]) => {
+    const { exitCode, stderr } = await terminal.selvedge("container", ...args);
+    return `${exitCode} ${stderr}`;
+  };
+  expect(await about("exec", "inside/sleeper-9", "--", "true")).toBe(
+    "44 error: service inside has no container for an instance sleeper-9\nhint: it has sleeper-0\n",
+  );
+  expect(await about("exec", "inside", "--", "true")).toContain("SERVICE/INSTANCE");
+  expect(await about("exec", "inside/sleeper-0")).toContain("missing required argument 'command'");
+  expect(await about("shell", "inside/sleeper-0", "zsh")).toContain("there are bash and sh");
+  expect(await about("forward", "inside/sleeper-0", "80:http")).toContain("LOCAL:REMOTE");
+});
+
+function unexpected(): never {
+  throw new Error("a stream was opened");
+}
 
 function nameOf(pid: number): string {
   return readFileSync(`/proc/${pid}/comm`, "utf8").trim();

@@ -15,6 +15,8 @@ export type Ran = {
 export type Terminal = {
   /** Starts `selvedge ARGS`, for who speaks with it while it runs. */
   start(...args: readonly string[]): ChildProcessWithoutNullStreams;
+  /** Starts another program in the same surroundings. */
+  run(file: string, ...args: readonly string[]): ChildProcessWithoutNullStreams;
   /** Runs `selvedge ARGS` in the project's folder, as the cluster's administrator. */
   selvedge(...args: readonly string[]): Promise<Ran>;
 };
@@ -32,9 +34,10 @@ export function openTerminal(cluster: TestCluster): Terminal {
     SELVEDGE_TOKEN_FILE: tokenFile,
   };
   const command = join(ROOT, "bin", "selvedge.mjs");
-  const start = (...args: readonly string[]) =>
-    spawn(process.execPath, [command, ...args], { cwd: ROOT, env });
+  const run = (file: string, ...args: readonly string[]) => spawn(file, args, { cwd: ROOT, env });
+  const start = (...args: readonly string[]) => run(process.execPath, command, ...args);
   return {
+    run,
     start,
     async selvedge(...args) {
       const child = start(...args);

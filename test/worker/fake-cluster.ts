@@ -128,7 +128,7 @@ export async function fakeCluster(options: FakeOptions = {}) {
       },
       async join(nodeId, streamId, secret) {
         called("streams.join");
-        return fail("NOT_FOUND", `${nodeId} shows ${secret.length} characters for ${streamId}`);
+        return ok(new Response(`${nodeId} shows ${secret.length} characters for ${streamId}`));
       },
     },
     resourceManager: {
