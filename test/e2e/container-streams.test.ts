@@ -57,7 +57,7 @@ it("[NM204] megabytes of anything go in and come out unchanged", async () => {
 it("[NM204] a program waits for a reader that is slow, and nobody in between keeps its output", async () => {
   const child = terminal.start(
     ...["container", "exec", sleeperId, "--"],
-    ...["sh", "-c", "head -c 200000000 /dev/zero; echo done >&2"],
+    ...["sh", "-c", "head -c 40000000 /dev/zero; echo done >&2"],
   );
   let stderr = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
@@ -166,14 +166,14 @@ it("[NM207] [NM210] a shell has a terminal of the user's size, his keys, and giv
     waitFor(() => pattern.test(shown), { what: `${pattern} on the terminal` });
   await shows(/[$#] $/);
   shell.stdin.write("stty size; tty\r");
-  await shows(/21 91\r\n\/dev\/pts\/\d+\r\n/);
+  await shows(/21 91\r+\n\/dev\/pts\/\d+\r+\n/);
   shell.stdin.write("echo begun; sleep 1000; echo over\r");
-  await shows(/\nbegun\r\n/);
+  await shows(/\nbegun\r+\n/);
   shell.stdin.write("\u0003");
-  await shows(/\^C\r\n/);
+  await shows(/\^C\r+\n/);
   shell.stdin.write("exit 9\r");
   expect(await once(shell, "close")).toEqual([9, null]);
-  expect(shown).not.toMatch(/\nover\r\n/);
+  expect(shown).not.toMatch(/\nover\r+\n/);
 });
 
 it("[NM202] strangers open nothing", async () => {
