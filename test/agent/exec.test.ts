@@ -18,6 +18,7 @@ const SLEEP = "echo up; exec sleep 1000";
 
 async function startContainer(command = SLEEP, environment: Record<string, string> = {}) {
   const id = await node.run(1, launchContext(command, { environment }));
+  await node.tracker.untilState(id, "RUNNING");
   await eventually(() => expect(node.stdout(id)).toContain("up\n"));
   return id;
 }

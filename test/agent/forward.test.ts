@@ -40,6 +40,7 @@ async function startServer(host = "0.0.0.0") {
   const script = ECHO(host).replaceAll("\n", " ");
   const command = `exec '${process.execPath}' -e '${script}'`;
   const id = await node.run(1, launchContext(command));
+  await node.tracker.untilState(id, "RUNNING");
   const port = await eventually(() => {
     const found = /port (\d+)/.exec(node.stdout(id))?.[1];
     expect(found).toBeDefined();
@@ -116,6 +117,7 @@ describe("a port of somebody else", () => {
     await node.start();
     const { port } = await startServer();
     const other = await node.run(2, launchContext("echo up; exec sleep 1000"));
+    await node.tracker.untilState(other, "RUNNING");
     await eventually(() => expect(node.stdout(other)).toBe("up\n"));
     expect(await askForStream(node, other, forward(port))).toMatchObject({
       message: `nothing of ${other} listens on TCP port ${port}`,
