@@ -111,6 +111,23 @@ describe("a program that is run in a container", () => {
     expect(stream.stdout).toBe(own);
   });
 
+  it.skipIf(process.getuid?.() !== 0)(
+    "[NM200] is the container's user, with its limits and no way to other rights",
+    async () => {
+      const users = { localUser: "12345:12346", minimumUid: 1_000 };
+      await node.start({ confinement: { users, rlimits: { nofile: 321, nproc: 4_000, core: 0 } } });
+      const id = await startContainer(SLEEP, { LD_PRELOAD: "/of/the/user.so" });
+      const facts = "id -u; id -G; ulimit -n; grep -E 'NoNewPrivs|CapEff' /proc/self/status";
+      const stream = await openStream(node, id, sh(facts));
+      expect(await stream.exits()).toBe(0);
+      const [uid, groups, files, ...status] = stream.stdout.trim().split(/\n/);
+      expect([uid, groups, files]).toEqual(["12345", "12346", "321"]);
+      expect(status.join(" ")).toMatch(/CapEff:\s0+ NoNewPrivs:\s1/);
+      // Only what runs as the user has tried to load it: sh, two times id, and grep.
+      expect(stream.stderr.match(/user\.so/g)).toHaveLength(4);
+    },
+  );
+
   it("[NM200] counts as the container's even if it wipes its environment and leaves the session", async () => {
     await node.start({ monitorIntervalMs: 100 });
     const id = await startContainer();
