@@ -317,7 +317,7 @@ async function start(
       const diagnostics = `Container killed: the agent of node ${nodeId} was stopped.`;
       await nodeManager.stopContainers(EXIT.ABORTED, diagnostics);
     }
-    streams.close();
+    await streams.close();
     await updater.close(options.stopContainersOnExit ? { type: "unregister" } : undefined);
     await nodeManager.close();
     await nodeServices.close();

@@ -24,11 +24,11 @@ const SECRET_BYTES = 32;
 /** WebSocket close codes: the standard's for what is not allowed, a private one for an end that has gone. */
 const CLOSE_POLICY = 1008;
 const CLOSE_GONE = 4001;
-/** Codes that only the runtime may use, for what nobody has sent. */
+/** What an end may say, and the other one hears; all else is the runtime's word for its being gone. */
 const CLOSE_NORMAL = 1000;
-const CLOSE_UNSENT = [1005, 1006, 1015];
+const CLOSE_OWN_MIN = 3000;
+const CLOSE_OWN_MAX = 4999;
 
-/** Of each socket. `underWay`: bytes of frames that came by it and were not given back. */
 type Side = "user" | "node";
 type Attachment = {
   readonly streamId: string;
@@ -84,12 +84,12 @@ export class NodeTunnel extends DurableObject<Env> {
   }
 
   override webSocketClose(socket: WebSocket, code: number, reason: string): void {
-    const isUnsent = CLOSE_UNSENT.includes(code);
-    close(socket, isUnsent ? CLOSE_NORMAL : code, reason);
+    const isSaid = code === CLOSE_NORMAL || (code >= CLOSE_OWN_MIN && code <= CLOSE_OWN_MAX);
+    close(socket, isSaid ? code : CLOSE_NORMAL, reason);
     const peer = this.#peerOf(socket);
     if (!peer) return;
-    if (isUnsent) close(peer, CLOSE_GONE, "the other side is gone");
-    else close(peer, code, reason);
+    if (isSaid) close(peer, code, reason);
+    else close(peer, CLOSE_GONE, "the other side is gone");
   }
 
   override webSocketError(socket: WebSocket): void {

@@ -187,9 +187,19 @@ describe("what was run in a container", () => {
     await eventually(() => expect(stream.stdout).toMatch(/^\d+\n/));
     const own = processOf(id);
     await agent.close();
-    await eventually(() => expect(runs(numberIn(stream.stdout))).toBe(false));
+    expect(runs(numberIn(stream.stdout))).toBe(false);
     expect(runs(own)).toBe(true);
   });
+});
+
+it("[NM200] a program is run in a container that an earlier agent has launched", async () => {
+  const first = await node.start();
+  const id = await startContainer();
+  await first.close();
+  await node.start();
+  const stream = await openStream(node, id, sh('echo "$CONTAINER_ID"'));
+  expect(await stream.exits()).toBe(0);
+  expect(stream.stdout).toBe(`${id}\n`);
 });
 
 describe("the stream of a program", () => {

@@ -42,12 +42,23 @@ export type ContainerStreamsOptions = {
   readonly log: Log;
 };
 
-/** Without a connection while it is being opened. */
-type Stream = { connection?: StreamConnection };
+type Stream = {
+  /** Absent while it is being opened. */
+  connection?: StreamConnection;
+  /** Resolved when nothing of it is left. */
+  readonly over: PromiseWithResolvers<void>;
+};
+
+/** The node's side of a stream that is open. */
+type StreamSession = {
+  readonly frame: StreamListener["frame"];
+  /** Resolves when nothing of it is left. */
+  closed(): void | Promise<void>;
+};
 
 /** What there is once the stream could be opened: its session can begin, or what it holds be let go. */
 type Prepared = {
-  readonly begin: (connection: StreamConnection) => StreamListener;
+  readonly begin: (connection: StreamConnection) => StreamSession;
   readonly release: () => void;
 };
 
@@ -77,7 +88,7 @@ export class ContainerStreams implements ApplicationService {
       const message = `${containerId} has ${streams.size} streams already, the maximum`;
       return fail("RESOURCE_EXHAUSTED", message, { hint: "end some of them first" });
     }
-    const stream: Stream = {};
+    const stream: Stream = { over: Promise.withResolvers<void>() };
     streams.add(stream);
     const prepared = await this.#prepare(interior.value, query).catch((error: unknown) =>
       fail("FAILED_PRECONDITION", messageOf(error)),
@@ -97,12 +108,14 @@ export class ContainerStreams implements ApplicationService {
     }
   }
 
-  /** Ends all streams, and what was run by them. */
-  close(): void {
+  /** Ends all streams; resolves when nothing of what was run by them is left. */
+  async close(): Promise<void> {
     this.#closing.abort(new Error("the agent is being stopped"));
-    for (const { connection } of [...this.#streams.values()].flatMap((each) => [...each])) {
+    const streams = [...this.#streams.values()].flatMap((each) => [...each]);
+    for (const { connection } of streams) {
       connection?.close(CLOSE_ENDED, "the node's agent was stopped");
     }
+    await Promise.all(streams.map(({ over }) => over.promise));
   }
 
   async #connect(
@@ -125,10 +138,10 @@ export class ContainerStreams implements ApplicationService {
           const session = begin(connection);
           return {
             frame: (frame, consumed) => session.frame(frame, consumed),
-            closed: (code, reason) => {
-              this.#forget(containerId, stream);
+            closed: async (code, reason) => {
               log({ event: "stream.closed", outcome: reason || "ok", code, ...line });
-              session.closed(code, reason);
+              await session.closed();
+              this.#forget(containerId, stream);
             },
           };
         },
@@ -163,6 +176,7 @@ export class ContainerStreams implements ApplicationService {
 
   #forget(containerId: ContainerId, stream: Stream): void {
     const streams = this.#streams.get(containerId);
+    stream.over.resolve();
     streams?.delete(stream);
     if (streams?.size === 0) this.#streams.delete(containerId);
   }

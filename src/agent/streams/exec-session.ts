@@ -4,11 +4,8 @@
  * when it ends by itself stays, and ends with the container.
  */
 import { readFileSync } from "node:fs";
-import type {
-  ContentFrame,
-  StreamConnection,
-  StreamListener,
-} from "../../client/stream-connection.ts";
+import { setTimeout as delay } from "node:timers/promises";
+import type { ContentFrame, StreamConnection } from "../../client/stream-connection.ts";
 import { EXEC_MARK } from "../exec-command.ts";
 import { messageOf } from "../log.ts";
 import {
@@ -24,7 +21,7 @@ import type { ExecProcess } from "./exec-process.ts";
 /** Between SIGHUP and SIGKILL, when the stream is cut. */
 const HANGUP_GRACE_MS = 1_000;
 
-export class ExecSession implements StreamListener {
+export class ExecSession {
   readonly #connection: StreamConnection;
   readonly #process: ExecProcess;
   readonly #identity: ProcessIdentity;
@@ -51,12 +48,14 @@ export class ExecSession implements StreamListener {
     consumed();
   }
 
-  closed(): void {
+  /** Resolves when nothing of it is left. */
+  async closed(): Promise<void> {
     if (this.#hasEnded) return;
-    this.#signal("SIGHUP");
-    setTimeout(() => this.#signal("SIGKILL"), HANGUP_GRACE_MS);
     // What it still writes is for nobody, and must not hold it up.
     for (const [, output] of this.#process.outputs) output.resume();
+    this.#signal("SIGHUP");
+    await delay(HANGUP_GRACE_MS);
+    this.#signal("SIGKILL");
   }
 
   async #run(): Promise<void> {

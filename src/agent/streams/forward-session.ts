@@ -4,11 +4,7 @@
  */
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
-import type {
-  ContentFrame,
-  StreamConnection,
-  StreamListener,
-} from "../../client/stream-connection.ts";
+import type { ContentFrame, StreamConnection } from "../../client/stream-connection.ts";
 import { fail, ok, type Reply } from "../../shared/errors.ts";
 import { messageOf } from "../log.ts";
 
@@ -27,7 +23,7 @@ export async function connectTo(host: string, port: number): Promise<Reply<Socke
   }
 }
 
-export class ForwardSession implements StreamListener {
+export class ForwardSession {
   readonly #connection: StreamConnection;
   readonly #socket: Socket;
 

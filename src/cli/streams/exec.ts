@@ -2,6 +2,7 @@
  * The user's end of an exec: standard input, output and error of this command, or its terminal, and
  * the exit code of what runs in the container.
  */
+import type { Writable } from "node:stream";
 import type { ContainerStreamsClient } from "../../client/container-streams.ts";
 import type {
   ContentFrame,
@@ -35,6 +36,8 @@ export async function runExec(
   { containerId, command, interactive, terminal }: Exec,
 ): Promise<number> {
   const { promise: ended, resolve, reject } = Promise.withResolvers<number>();
+  // An interruption is told before it.
+  ended.catch(() => undefined);
   const request: ExecRequest = {
     command: [...command],
     stdin: interactive,
@@ -69,19 +72,30 @@ function listener(
   resolve: (exitCode: number) => void,
   reject: (error: Error) => void,
 ): StreamListener {
-  const frame = (received: ContentFrame, consumed: () => void) => {
-    if (received.kind === "stdout") io.stdout.write(received.bytes, () => consumed());
-    else if (received.kind === "stderr") io.stderr.write(received.bytes, () => consumed());
-    else consumed();
-    if (received.kind === "exit") resolve(received.exitCode);
-    if (received.kind === "error") reject(endedBy(new TextDecoder().decode(received.bytes)));
-  };
+  let hasEnded = false;
   return {
-    frame,
+    frame(received: ContentFrame, consumed: () => void) {
+      if (received.kind === "stdout") return void io.stdout.write(received.bytes, () => consumed());
+      if (received.kind === "stderr") return void io.stderr.write(received.bytes, () => consumed());
+      consumed();
+      if (received.kind === "error") reject(endedBy(new TextDecoder().decode(received.bytes)));
+      if (received.kind !== "exit") return;
+      hasEnded = true;
+      // Whoever reads this command's output may be slower than it ends.
+      Promise.all([written(io.stdout), written(io.stderr)]).then(() => resolve(received.exitCode));
+    },
     closed(code, reason) {
-      reject(endedBy(reason || (code === CLOSE_NORMAL ? "its node said nothing more" : `${code}`)));
+      const why = reason || (code === CLOSE_NORMAL ? "its node said nothing more" : `code ${code}`);
+      if (!hasEnded) reject(endedBy(why));
     },
   };
+}
+
+/** Resolves when everything before was taken. */
+function written(stream: Writable): Promise<void> {
+  return new Promise((resolve) => {
+    stream.write("", () => resolve());
+  });
 }
 
 function endedBy(why: string): Error {

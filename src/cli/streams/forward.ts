@@ -67,7 +67,11 @@ async function forwardConnection(
   socket: Socket,
 ): Promise<void> {
   const connection = await client.forward(containerId, pair.remote, () => listener(socket));
-  socket.once("close", () => connection.close());
+  // One that has ended well is closed by the node, when it has passed on all that was sent.
+  socket.once("close", (hadError) => {
+    if (hadError || !socket.readableEnded) connection.close();
+  });
+  if (socket.destroyed) connection.close();
   await sendAll(connection, socket);
 }
 
