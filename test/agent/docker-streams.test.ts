@@ -28,9 +28,10 @@ describe.skipIf(missing !== undefined)(title, () => {
     await node.close();
   });
 
-  async function startContainer(command = "echo up; exec sleep 1000") {
+  async function startContainer(command = "echo up; exec sleep 1000", network = "host") {
+    const runtime = { ...engine.image(), network };
     const environment = { GREETING: "two\nlines", LD_PRELOAD: "/not/for/the/client.so" };
-    const id = await node.run(1, launchContext(command, { runtime: engine.image(), environment }));
+    const id = await node.run(1, launchContext(command, { runtime, environment }));
     await node.tracker.untilState(id, "RUNNING");
     await eventually(() => expect(node.stdout(id)).toContain("up\n"));
     return id;
@@ -86,6 +87,18 @@ describe.skipIf(missing !== undefined)(title, () => {
     await eventually(() => expect(stream.stdout).toBe("hello"));
     const other = { kind: "forward", port: node.tracker.port } as const;
     expect(await askForStream(node, id, other)).toMatchObject({ code: "FAILED_PRECONDITION" });
+  });
+
+  it("[NM212] that has no network does not lead to the machine's port of the same number", async () => {
+    const { port } = node.tracker;
+    const command = `echo up; exec busybox nc -ll -p ${port} -e cat`;
+    const id = await startContainer(command, "none");
+    await eventually(async () =>
+      expect(await askForStream(node, id, { kind: "forward", port })).toMatchObject({
+        code: "FAILED_PRECONDITION",
+        message: `${id} has a network that its node does not reach`,
+      }),
+    );
   });
 });
 

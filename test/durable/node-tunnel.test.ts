@@ -18,6 +18,7 @@ const NODE = "a:8041";
 let cluster: EdgeCluster;
 let agent: TestAgent;
 let containerId = "";
+const ends: End[] = [];
 
 beforeEach(async () => {
   cluster = await openCluster();
@@ -26,7 +27,11 @@ beforeEach(async () => {
   await cluster.serviceIs("STABLE");
   containerId = agent.running()[0] ?? "";
 });
-afterEach(() => {
+afterEach(async () => {
+  for (const end of ends.splice(0)) {
+    end.close();
+    await end.hasClosed();
+  }
   cluster.dispose();
   vi.restoreAllMocks();
 });
@@ -49,6 +54,7 @@ class End {
       this.closed = { code, reason };
     });
     socket.accept();
+    ends.push(this);
   }
 
   send(frame: StreamFrame): void {
@@ -63,8 +69,8 @@ class End {
     this.#socket.send(bytes);
   }
 
-  close(code?: number, reason?: string): void {
-    this.#socket.close(code, reason);
+  close(code = 1000, reason = ""): void {
+    if (this.closed === null) this.#socket.close(code, reason);
   }
 
   heard(count: number): Promise<readonly Uint8Array[]> {

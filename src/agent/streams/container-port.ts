@@ -21,7 +21,9 @@ export async function connectToPort(
   };
   const own = await findOwn();
   if (!own) return notItsOwn(containerId, port);
-  const reply = await connectTo(await hostOf(interior, own), port);
+  const host = await hostOf(interior, own);
+  if (host === undefined) return outOfReach(containerId);
+  const reply = await connectTo(host, port);
   if (!reply.ok) return reply;
   // Whoever listens now, and did before, is who has accepted in between.
   if ((await findOwn())?.inode === own.inode) return reply;
@@ -46,22 +48,29 @@ function notItsOwn(containerId: string, port: number): Reply<never> {
   });
 }
 
+function outOfReach(containerId: string): Reply<never> {
+  return fail("FAILED_PRECONDITION", `${containerId} has a network that its node does not reach`, {
+    hint: "run a program in it instead: selvedge container exec",
+  });
+}
+
+/** Undefined where the container's network is its own and has no way in: its loopback is not ours. */
 async function hostOf(
   { containerId, identity, executor, run }: ContainerInterior,
   { address }: ListeningSocket,
-): Promise<string> {
+): Promise<string | undefined> {
   if (networkOf(identity.pid) !== networkOf("self")) {
-    const host = await executor.addressOf?.({ containerId, run });
-    if (host !== undefined) return host;
+    return executor.addressOf?.({ containerId, run });
   }
   if (address === "0.0.0.0") return "127.0.0.1";
   return /^[0:]+$/.test(address) ? "::1" : address;
 }
 
-function networkOf(pid: number | "self"): string {
+/** What cannot be looked at is another's. */
+function networkOf(pid: number | "self"): string | undefined {
   try {
     return readlinkSync(`/proc/${pid}/ns/net`);
   } catch {
-    return "";
+    return undefined;
   }
 }
