@@ -6,6 +6,7 @@
  * would otherwise run a user's code with the agent's rights. Only what the container is known by
  * (process-trees.ts) has its own name from the start, so that nothing that is run is ever missed.
  */
+import { dirname } from "node:path";
 import type { ContainerId } from "../shared/ids.ts";
 
 /** A program to be run beside a container's own. */
@@ -38,7 +39,6 @@ export type ExecConfinement = { readonly preamble: string; readonly words: reado
 /** Stays in the environment of the shell that leads what is run. */
 export const EXEC_MARK = "_SELVEDGE_EXEC";
 const PREFIX = "_SELVEDGE_ENV_";
-const KNOWN_BY = ["CONTAINER_ID", "LOCAL_DIRS"];
 
 /** With the agent's rights: it runs nothing of the user's. */
 const ENTER = `
@@ -56,16 +56,17 @@ exec "$@"
 
 /**
  * As the user. The shell stays, so that whatever the program does to its own environment, its parent
- * is known; it outlives an interrupt from a terminal, to tell how the program has ended.
+ * is known; it outlives an interrupt from a terminal, to tell how the program has ended. It has no
+ * variable of its own that a container's could have the name of.
  */
 const RUN = `
 cd "$1" || exit 126
-for name in $2; do
-  eval "export $name=\\"\\$${PREFIX}$name\\""
-  unset "${PREFIX}$name"
+for ${PREFIX} in $2; do
+  eval "export $${PREFIX}=\\"\\$${PREFIX}$${PREFIX}\\""
+  unset "${PREFIX}$${PREFIX}"
 done
 shift 2
-unset name OLDPWD ${EXEC_MARK}
+unset ${PREFIX} OLDPWD ${EXEC_MARK}
 trap : INT QUIT
 (exec "$@")
 exit $?
@@ -75,14 +76,14 @@ export function execCommand(
   request: ExecRequest,
   { preamble, words }: ExecConfinement,
 ): ExecCommand {
-  const { environment, entrances } = request;
-  const known = KNOWN_BY.map((name) => [name, environment[name] ?? ""]);
+  const { containerId, workDirectory, entrances } = request;
   const enter = ["/bin/sh", "-c", ENTER, "selvedge-exec", preamble, String(entrances.length)];
   return {
     words: [...enter, ...entrances, ...words, ...runWords(request)],
     environment: {
       PATH: process.env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin",
-      ...Object.fromEntries(known),
+      // Not as the launch script says it, which is the user's to change.
+      ...{ CONTAINER_ID: containerId, LOCAL_DIRS: dirname(workDirectory) },
       ...hiddenEnvironment(request),
     },
   };

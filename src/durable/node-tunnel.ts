@@ -9,6 +9,7 @@ import { DurableObject } from "cloudflare:workers";
 import { type Failure, fail, type Reply } from "../shared/errors.ts";
 import type { NodeId } from "../shared/ids.ts";
 import { LIMITS } from "../shared/limits.ts";
+import { NODE_DID_NOT_ANSWER } from "../shared/protocol/node-query.ts";
 import type { StreamOpening } from "../shared/protocol/node-stream.ts";
 import { PING, PONG } from "../shared/protocol/resource-tracker.ts";
 import { shardOf } from "../shared/shard.ts";
@@ -136,7 +137,7 @@ export class NodeTunnel extends DurableObject<Env> {
     const timer = setTimeout(() => resolve(refusal(late(this.#nodeId))), LIMITS.streamPairingMsMax);
     this.#askNode(opening, streamId, secret).then(
       (reply) => {
-        if (!reply.ok) resolve(refusal(reply.error));
+        if (!reply.ok) resolve(refusal(withHint(reply.error)));
       },
       () => resolve(refusal(fail("UNAVAILABLE", "the cluster is restarting; try again").error)),
     );
@@ -215,6 +216,12 @@ function close(socket: WebSocket, code: number, reason: string): void {
 /** The Worker knows it by its not being a socket. */
 function refusal(error: Failure): Response {
   return Response.json({ ok: false, error });
+}
+
+/** A node of an earlier version understands no word of it. */
+function withHint(error: Failure): Failure {
+  if (error.reason !== NODE_DID_NOT_ANSWER) return error;
+  return { ...error, hint: "try again; an agent of an earlier version knows no streams" };
 }
 
 function tooMany(nodeId: NodeId): Failure {

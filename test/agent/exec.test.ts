@@ -32,7 +32,7 @@ describe("a program that is run in a container", () => {
     try {
       await node.start();
       const value = 'it\'s "quoted"\n and $HOME `date` \\ on lines';
-      const id = await startContainer(SLEEP, { GREETING: value, PATH_LIKE: "" });
+      const id = await startContainer(SLEEP, { GREETING: value, EMPTY: "", name: "a b" });
       const own = processOf(id);
       const stream = await openStream(node, id, exec("cat", "/proc/self/environ"));
       expect(await stream.exits()).toBe(0);
