@@ -227,6 +227,24 @@ it("[NM210] what cannot be meant is refused with what could be", async () => {
   expect(await about("forward", "inside/sleeper-0", "80:http")).toContain("LOCAL:REMOTE");
 });
 
+it("[NM203] [NM205] a user hears that the agent has died; the program ends with its container", async () => {
+  const child = terminal.start("container", "exec", sleeperId, "--", "sleep", "4712");
+  let stderr = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    stderr += text;
+  });
+  const running = () =>
+    containerProcesses(sleeperId).filter((pid) => commandOf(pid).includes("4712"));
+  await waitFor(() => running().length > 0, { what: "the program to run" });
+  await cluster.killAgent(1);
+  expect(await once(child, "close")).toEqual([48, null]);
+  expect(stderr).toContain("the connection to the program has ended: the other side is gone");
+  await cluster.startNode(1);
+  await waitFor(async () => (await exec("--", "true")).exitCode === 0, { what: "the new agent" });
+  await cluster.services.destroy("inside");
+  await waitFor(() => running().length === 0, { what: "the program to end" });
+});
+
 function unexpected(): never {
   throw new Error("a stream was opened");
 }

@@ -31,15 +31,24 @@ export async function connectToPort(
   return notItsOwn(containerId, port);
 }
 
-/** Undefined also where others listen on the same address, who would get some of the connections. */
+/** Undefined also where others listen as well, who would get some of the connections, or all. */
 function ownSocket(
   sockets: readonly ListeningSocket[],
   pids: readonly number[],
 ): ListeningSocket | undefined {
   const isOwn = (socket: ListeningSocket) => isHeldBy(pids, socket);
   const own = sockets.find(isOwn);
-  const sharing = sockets.filter(({ address }) => address === own?.address);
-  return sharing.every(isOwn) ? own : undefined;
+  if (!own) return undefined;
+  const answering = [own.address, reachedAt(own.address)];
+  return sockets.filter(({ address }) => answering.includes(address)).every(isOwn)
+    ? own
+    : undefined;
+}
+
+/** Where this machine reaches what listens on the address: on all of them, also on its loopback. */
+function reachedAt(address: string): string {
+  if (address === "0.0.0.0") return "127.0.0.1";
+  return address === "0:0:0:0:0:0:0:0" ? "0:0:0:0:0:0:0:1" : address;
 }
 
 function notItsOwn(containerId: string, port: number): Reply<never> {
@@ -62,8 +71,7 @@ async function hostOf(
   if (networkOf(identity.pid) !== networkOf("self")) {
     return executor.addressOf?.({ containerId, run });
   }
-  if (address === "0.0.0.0") return "127.0.0.1";
-  return /^[0:]+$/.test(address) ? "::1" : address;
+  return reachedAt(address);
 }
 
 /** What cannot be looked at is another's. */
