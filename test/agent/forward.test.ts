@@ -26,18 +26,18 @@ afterEach(async () => {
 });
 
 /** In a container: says its port, then answers each connection when its client is done. */
-const ECHO = (host: string) => `
+const ECHO = (listen: object) => `
   const answer = (socket) => {
     let heard = "";
     socket.on("data", (data) => { heard += data; });
     socket.on("end", () => socket.end("you said " + heard));
   };
   require("node:net").createServer({ allowHalfOpen: true }, answer)
-    .listen(0, ${JSON.stringify(host)}, function () { console.log("port " + this.address().port); });
+    .listen(${JSON.stringify({ port: 0, ...listen })}, function () { console.log("port " + this.address().port); });
 `;
 
-async function startServer(host = "0.0.0.0") {
-  const script = ECHO(host).replaceAll("\n", " ");
+async function startServer(listen: object = { host: "0.0.0.0" }) {
+  const script = ECHO(listen).replaceAll("\n", " ");
   const command = `exec '${process.execPath}' -e '${script}'`;
   const id = await node.run(1, launchContext(command));
   await node.tracker.untilState(id, "RUNNING");
@@ -51,7 +51,9 @@ async function startServer(host = "0.0.0.0") {
 
 /** A service of the machine, which is nobody's container. */
 async function startService(): Promise<number> {
-  const server = createServer((socket) => sockets.push(socket)).listen(0, "127.0.0.1");
+  const server = createServer((socket) => sockets.push(socket)).listen({
+    ...{ port: 0, host: "127.0.0.1", reusePort: true },
+  });
   servers.push(server);
   await once(server, "listening");
   return (server.address() as AddressInfo).port;
@@ -64,7 +66,7 @@ describe("a container's port", () => {
     "[NM208] that listens on %s is reached, and either direction ends for itself",
     async (host) => {
       await node.start();
-      const { id, port } = await startServer(host);
+      const { id, port } = await startServer({ host });
       const stream = await openStream(node, id, forward(port));
       stream.write("hello");
       stream.send({ kind: "eof" });
@@ -109,6 +111,16 @@ describe("a port of somebody else", () => {
     expect(await askForStream(node, id, forward(port))).toMatchObject({
       code: "FAILED_PRECONDITION",
       message: `nothing of ${id} listens on TCP port ${port}`,
+    });
+    expect(sockets).toEqual([]);
+  });
+
+  it("[NM208] is not reached through a container that shares it", async () => {
+    await node.start();
+    const port = await startService();
+    const { id } = await startServer({ host: "0.0.0.0", port, reusePort: true });
+    expect(await askForStream(node, id, forward(port))).toMatchObject({
+      code: "FAILED_PRECONDITION",
     });
     expect(sockets).toEqual([]);
   });
