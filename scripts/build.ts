@@ -31,8 +31,8 @@ await build({
   format: "esm",
   target: "node22",
   banner: { js: BANNER },
-  // Native speed-ups of `ws`, which does without where they are absent.
-  external: ["bufferutil", "utf-8-validate"],
+  // Native: speed-ups of `ws`, which does without where they are absent, and terminals for exec.
+  external: ["bufferutil", "utf-8-validate", "@lydell/node-pty"],
   logLevel: "warning",
 });
 chmodSync(command, 0o755);

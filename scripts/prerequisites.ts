@@ -21,6 +21,7 @@ export const PREREQUISITES: readonly Prerequisite[] = [
   { command: "openssl", debianPackage: "openssl", usedBy: "the tests of DNS over HTTPS" },
   { command: "podman", debianPackage: "podman", usedBy: "the tests of container images" },
   { command: "runc", debianPackage: "runc", usedBy: "podman, instead of crun" },
+  { command: "script", debianPackage: "bsdutils", usedBy: "the tests of shells in containers" },
 ];
 
 export function isAvailable(command: string): boolean {

@@ -6,6 +6,7 @@
  * The inner launcher's supervising shell keeps the agent's rights: it enters control groups and
  * writes the exit code, and runs nothing of the user's.
  */
+import { ok, type Reply } from "../shared/errors.ts";
 import type { ContainerId } from "../shared/ids.ts";
 import type { ContainerLauncher } from "./container-launcher.ts";
 import type {
@@ -15,6 +16,7 @@ import type {
   ContainerSignal,
   LaunchRequest,
 } from "./container-runtime.ts";
+import { type ExecCommand, type ExecRequest, execCommand } from "./exec-command.ts";
 import type { OsUser, OsUsers } from "./os-users.ts";
 import { type Rlimits, ulimitCommands } from "./rlimits.ts";
 
@@ -56,6 +58,13 @@ export class ConfinedLauncher implements ContainerExecutor {
 
   exitCodeOf(run: ContainerRun): number | undefined {
     return this.#options.inner.exitCodeOf(run);
+  }
+
+  async execCommand(request: ExecRequest): Promise<Reply<ExecCommand>> {
+    const user = this.#options.users?.resolve(request.user);
+    if (user && !user.ok) return user;
+    const words = user ? setpriv(user.value) : NO_NEW_PRIVILEGES;
+    return ok(execCommand(request, { preamble: this.#preamble, words }));
   }
 
   signal(process: ContainerProcess, signal: ContainerSignal): void {

@@ -20,6 +20,7 @@ import {
 import { type FileHandle, open, rm } from "node:fs/promises";
 import { constants as osConstants } from "node:os";
 import { join } from "node:path";
+import { ok, type Reply } from "../shared/errors.ts";
 import type { ContainerId } from "../shared/ids.ts";
 import type {
   ContainerExecutor,
@@ -28,6 +29,7 @@ import type {
   ContainerSignal,
   LaunchRequest,
 } from "./container-runtime.ts";
+import { type ExecCommand, type ExecRequest, execCommand } from "./exec-command.ts";
 import { codeOf } from "./log.ts";
 import { ProcessLook } from "./process-look.ts";
 import { ProcessSpawner } from "./process-spawner.ts";
@@ -202,6 +204,10 @@ export class ContainerLauncher implements ContainerExecutor {
     if (exitCode !== undefined) return Number(exitCode);
     const former = this.#read(run, "exitcode");
     return /^\d+ *\n$/.test(former) ? Number(former) : undefined;
+  }
+
+  async execCommand(request: ExecRequest): Promise<Reply<ExecCommand>> {
+    return ok(execCommand(request, UNCONFINED));
   }
 
   /** To the whole process group. */

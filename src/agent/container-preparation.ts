@@ -62,6 +62,11 @@ export function checkLaunch(services: ContainerServices, launch: ContainerLaunch
   if (services.executors[type] === undefined) {
     throw new LaunchFailure(EXIT.INVALID, `this node has no ${type} runtime`);
   }
+  if (type === "process" && !services.allowsProcesses) {
+    const property = "yarn.nodemanager.runtime.linux.allowed-runtimes";
+    const message = `node ${services.nodeId} runs images only: its operator has left default out of ${property}`;
+    throw new LaunchFailure(EXIT.INVALID, message);
+  }
   const paths = checkPaths(launch);
   if (!paths.ok) throw new LaunchFailure(EXIT.INVALID, paths.error.message);
 }

@@ -13,6 +13,7 @@ import type { ContainerProcess, ContainerSignal } from "./container-runtime.ts";
 import type { ContainerState } from "./container-state.ts";
 import { describeExit, describeMemoryKill } from "./exit-diagnostics.ts";
 import { messageOf } from "./log.ts";
+import type { ProcessIdentity } from "./process-table.ts";
 import { endRemaining } from "./remaining-processes.ts";
 import { RunningProcess } from "./running-process.ts";
 import type { LaunchFacts } from "./state-store.ts";
@@ -45,6 +46,11 @@ export class ContainerRuns {
 
   get isRunning(): boolean {
     return this.#process !== undefined;
+  }
+
+  /** Of its present process. */
+  get identity(): ProcessIdentity | undefined {
+    return this.#process?.identity;
   }
 
   /** Starts a process in the prepared directories. Rejects when it cannot be started. */

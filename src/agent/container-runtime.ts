@@ -10,8 +10,10 @@
  *   - an exit code is kept until `forget`, whether or not an agent was there to see it.
  */
 import type { ContainerLaunchContext } from "../shared/container.ts";
+import type { Reply } from "../shared/errors.ts";
 import type { ContainerId } from "../shared/ids.ts";
 import type { Resource } from "../shared/resource.ts";
+import type { ExecCommand, ExecRequest } from "./exec-command.ts";
 import type { ProcessIdentity } from "./process-table.ts";
 
 /** SignalContainerCommand: OUTPUT_THREAD_DUMP, GRACEFUL_SHUTDOWN, FORCEFUL_SHUTDOWN. */
@@ -73,6 +75,15 @@ export interface ContainerExecutor {
 
   /** Whether a run that has ended was killed for its memory, where only the executor can tell. */
   wasMemoryKill?(run: ContainerRun): boolean;
+
+  /**
+   * What to start to run a program in a container that runs, with no more rights than its own program
+   * has. Fails when this user may not run anything here any more.
+   */
+  execCommand(request: ExecRequest): Promise<Reply<ExecCommand>>;
+
+  /** The IP address by which this machine reaches a run that has a network of its own. */
+  addressOf?(run: ContainerRun): Promise<string | undefined>;
 
   /** To all of the container's processes; nothing happens when they are gone. */
   signal(process: ContainerProcess, signal: ContainerSignal): void;

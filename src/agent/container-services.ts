@@ -26,6 +26,8 @@ export type ContainerServices = {
   readonly store: StateStore;
   readonly verifier: TokenVerifier;
   readonly executors: ContainerExecutors;
+  /** False: only images are launched here. What runs already goes on. */
+  readonly allowsProcesses: boolean;
   readonly applications: ApplicationRegistry;
   readonly localization: ResourceLocalizationService;
   readonly monitor: ContainersMonitor;

@@ -43,6 +43,8 @@ import { PortAllocator } from "./port-allocator.ts";
 import { readBootId } from "./process-table.ts";
 import { useProxies } from "./proxy.ts";
 import { StateStore } from "./state-store.ts";
+import { ContainerStreams } from "./streams/container-streams.ts";
+import { DEFAULT_ALLOWED, type StreamAllowList } from "./streams/stream-allow-list.ts";
 import { TokenVerifier } from "./token-verifier.ts";
 
 export type StartNodeManagerOptions = {
@@ -75,6 +77,8 @@ export type StartNodeManagerOptions = {
   >;
   /** Where containers run beside processes of the node. */
   readonly executors?: Omit<ContainerExecutors, "process">;
+  /** False: processes of the node are not launched, only images. */
+  readonly allowsProcesses?: boolean;
   /** As whom containers run, with which limits, in which images; left out: as the agent, in none. */
   readonly confinement?: Pick<ExecutorsOptions, "users" | "rlimits" | "docker">;
   /** Says which GPUs and other devices the machine has; without it NVIDIA's are looked for. */
@@ -83,6 +87,8 @@ export type StartNodeManagerOptions = {
   readonly applicationServices?: readonly ApplicationService[];
   readonly logAggregation?: Pick<LogAggregationOptions, "rollIntervalMs">;
   readonly logRotation?: Pick<LogRotationOptions, "keptBytes">;
+  /** What users may do in their containers from outside; exec, and ports from 1024 on, when left out. */
+  readonly allowedStreams?: StreamAllowList;
   /** Limits of the disks, and the operator's scripts. */
   readonly health?: NodeServicesOptions["health"];
   readonly auxiliaryServices?: NodeServicesOptions["auxiliaryServices"];
@@ -224,16 +230,25 @@ async function start(
     node: () => nodeManager,
     healthChanged: (health) => nodeManager.setHealth(health),
   });
+  const streams = new ContainerStreams({
+    ...{ nodeId, clusterUrl: url, credential: () => presentCredential, monitor, log },
+    allowed: options.allowedStreams ?? DEFAULT_ALLOWED,
+    find: (containerId) => nodeManager.find(containerId),
+  });
   const nodeManager = new NodeManager({
     facts,
     applicationServices: [
       devices,
+      streams,
       ...nodeServices.applicationServices,
       ...(options.applicationServices ?? []),
       logAggregation,
     ],
     areLogsNeeded: (containerId) => logAggregation.isPending(containerId),
-    onQuery: options.onQuery ?? ((query) => nodeServices.answer(query)),
+    onQuery:
+      options.onQuery ??
+      ((query) =>
+        query.type === "open-stream" ? streams.open(query) : nodeServices.answer(query)),
     services: {
       nodeId,
       clusterUrl: url,
@@ -246,6 +261,7 @@ async function start(
         ...(confined?.executors ?? { process: new ContainerLauncher(home.state, bootId) }),
         ...options.executors,
       },
+      allowsProcesses: options.allowsProcesses ?? true,
       localization,
       bootId,
       httpPort: options.httpPort ?? options.web?.port ?? 0,
@@ -301,6 +317,7 @@ async function start(
       const diagnostics = `Container killed: the agent of node ${nodeId} was stopped.`;
       await nodeManager.stopContainers(EXIT.ABORTED, diagnostics);
     }
+    await streams.close();
     await updater.close(options.stopContainersOnExit ? { type: "unregister" } : undefined);
     await nodeManager.close();
     await nodeServices.close();

@@ -9,7 +9,7 @@
  */
 import { rm } from "node:fs/promises";
 import { type ContainerLaunchContext, type ContainerStatus, EXIT } from "../shared/container.ts";
-import type { Reply } from "../shared/errors.ts";
+import { fail, ok, type Reply } from "../shared/errors.ts";
 import { applicationOfContainer, type ContainerId } from "../shared/ids.ts";
 import type { ApplicationContainer } from "./applications.ts";
 import { removeGroup } from "./cgroups.ts";
@@ -28,6 +28,7 @@ import { ContainerState } from "./container-state.ts";
 import { ContainerUpdates } from "./container-updates.ts";
 import { messageOf } from "./log.ts";
 import type { ContainerRecord } from "./state-store.ts";
+import type { ContainerInterior } from "./streams/container-interior.ts";
 
 /** How long a container without a token (it never ran) is remembered after its end is stored. */
 const TOMBSTONE_MS = 600_000;
@@ -177,6 +178,20 @@ export class ManagedContainer {
   /** FAILED_PRECONDITION when it has no process at the moment. */
   signal(signal: ContainerSignal): Reply<undefined> {
     return this.#runs.signal(signal);
+  }
+
+  /** What streams into it go by. FAILED_PRECONDITION when it has no process at the moment. */
+  get interior(): Reply<ContainerInterior> {
+    const { containerId, placed, executor, record } = this.#state;
+    const { identity } = this.#runs;
+    if (!identity || !placed || this.phase !== "RUNNING") {
+      return fail("FAILED_PRECONDITION", `${containerId} has no process at the moment`, {
+        hint: "it is being started, restarted or stopped; `selvedge service events` tells more",
+      });
+    }
+    const { user, workDirectory } = placed;
+    const { run, cgroup } = record;
+    return ok({ containerId, user, run, identity, workDirectory, cgroup, executor });
   }
 
   /** COMPLETE without ever having run here. */

@@ -3,6 +3,8 @@
  * also write numbers, true and false, and lists, which mean the same.
  */
 
+import { parsePortRange } from "./streams/stream-allow-list.ts";
+
 /** As it stands in the file. */
 export type RawValue = string | number | boolean | readonly string[];
 
@@ -74,6 +76,15 @@ export function listLike(pattern: RegExp, words: string): Kind<readonly string[]
     },
   };
 }
+
+/** Ports and ranges of them; an empty list is none. */
+export const portRanges: Kind<readonly string[]> = {
+  words: "ports and ranges such as 1024-65535, separated by commas",
+  read: (raw) => {
+    const entries = entriesOf(raw);
+    return entries.every((entry) => parsePortRange(entry) !== null) ? entries : undefined;
+  },
+};
 
 /** Absolute paths; as in Hadoop each may be written as a file: URL. */
 export const paths: Kind<readonly string[]> = {

@@ -21,6 +21,7 @@ import { detectCapability } from "./node-resource.ts";
 import type { NodeWebServerOptions } from "./node-web-server.ts";
 import type { OsUsersOptions } from "./os-users.ts";
 import { effectiveRlimits, type Rlimits } from "./rlimits.ts";
+import { parsePortRange, type StreamAllowList } from "./streams/stream-allow-list.ts";
 
 const DETECTED = -1;
 
@@ -49,10 +50,22 @@ export async function startOptionsOf(
     ...(auxiliaryServices ? { auxiliaryServices } : {}),
     ...(web ? { web } : {}),
     confinement: confinementOf(configuration),
+    allowsProcesses: configuration.runtimes.includes("default"),
     logRetentionMs: configuration.logRetainSeconds * 1_000,
     logAggregation: logAggregationOptionsOf(configuration),
     logRotation: logRotationOptionsOf(configuration),
+    allowedStreams: allowedStreamsOf(configuration),
   });
+}
+
+export function allowedStreamsOf({
+  allowedExec,
+  allowedForwardPorts,
+}: NodeConfiguration): StreamAllowList {
+  return {
+    exec: allowedExec,
+    forwardPorts: allowedForwardPorts.flatMap((range) => parsePortRange(range) ?? []),
+  };
 }
 
 /** What is not configured is detected. */

@@ -12,6 +12,7 @@ import {
   oneOf,
   path,
   paths,
+  portRanges,
   textLike,
   trueOrFalse,
   wholeNumber,
@@ -256,6 +257,18 @@ export const PROPERTIES = {
     false,
     "resources come through the agent's HTTP proxy, which then keeps users from your network",
   ),
+  allowedExec: property(
+    `${OURS}.allowed.exec`,
+    trueOrFalse,
+    true,
+    "users may run programs in their containers: as the container's user, within its limits",
+  ),
+  allowedForwardPorts: property(
+    `${OURS}.allowed.forward-ports`,
+    portRanges,
+    ["1024-65535"],
+    "ports of their containers that users may connect to through the cluster; empty: none",
+  ),
   certificateAuthorityFiles: property(
     `${OURS}.localizer.certificate-authority-files`,
     paths,
@@ -357,7 +370,7 @@ export const PROPERTIES = {
     `${NM}.runtime.linux.allowed-runtimes`,
     listLike(/^(?:default|docker)$/, "default, docker"),
     ["default"],
-    "with docker: docker, podman or nerdctl run images",
+    "default: processes; docker: images, by docker, podman or nerdctl",
   ),
   dockerCommand: optional(
     `${OURS}.docker.command`,

@@ -4,10 +4,17 @@
  */
 import type { Readable, Writable } from "node:stream";
 
-export type Terminal = Writable & { readonly isTTY?: boolean; readonly columns?: number };
+export type Terminal = Writable & {
+  readonly isTTY?: boolean;
+  readonly columns?: number;
+  readonly rows?: number;
+};
 
 export type Io = {
-  readonly stdin: Readable & { readonly isTTY?: boolean };
+  readonly stdin: Readable & {
+    readonly isTTY?: boolean;
+    setRawMode?(isRaw: boolean): unknown;
+  };
   readonly stdout: Terminal;
   readonly stderr: Terminal;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -32,4 +39,12 @@ export async function readStdin(io: Io): Promise<string> {
   const chunks: Buffer[] = [];
   for await (const chunk of io.stdin) chunks.push(Buffer.from(chunk));
   return Buffer.concat(chunks).toString("utf8");
+}
+
+/** For verbs that are meant to be ended by Ctrl-C or SIGTERM: no failure. */
+export function wishToEnd(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true });
+  });
 }

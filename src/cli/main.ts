@@ -31,13 +31,15 @@ import { type GlobalOptions, openSession, type Registrar, type Work } from "./se
 /** What is only loaded when a verb needs it. */
 export type Programs = { readonly startNodeManager: StartNodeManager };
 
-/** Runs one command line, without the program's name. Never throws. */
+/** Runs one command line, without the program's name. Never throws. Answers an ExitCode, or that of a
+ * program that was run in a container. */
 export async function main(
   argv: readonly string[],
   io: Io,
   programs: Programs = { startNodeManager: startRealNodeManager },
-): Promise<ExitCode> {
+): Promise<number> {
   let subject: Subject = "other";
+  let exitCode: number = EXIT_CODE.OK;
   const program = createProgram(io);
   const registrar: Registrar = {
     program,
@@ -45,7 +47,8 @@ export async function main(
       command.action(async () => {
         subject = about;
         const globals = program.opts<GlobalOptions>();
-        await work(openSession(globals, io), command.args, command.opts() as Options);
+        const ran = await work(openSession(globals, io), command.args, command.opts() as Options);
+        exitCode = ran ?? EXIT_CODE.OK;
       });
     },
   };
@@ -65,7 +68,7 @@ export async function main(
     // `service list --version 1.0` asks for something else, so the long form stands alone.
     const isVersion = argv.length === 1 && argv[0] === "--version";
     await program.parseAsync(isVersion ? ["-V"] : [...argv], { from: "user" });
-    return EXIT_CODE.OK;
+    return exitCode;
   } catch (error) {
     return reportError(error, subject, argv, io);
   }

@@ -42,12 +42,15 @@ export function openSession(options: GlobalOptions, io: Io): Session {
   };
 }
 
-/** What a verb does with its arguments as typed and its own options. */
+/**
+ * What a verb does with its arguments as typed and its own options. Answers an exit code where it is
+ * not the verb's own, but of what it has run.
+ */
 export type Work<Options> = (
   session: Session,
   args: readonly string[],
   options: Options,
-) => Promise<void>;
+) => Promise<number | undefined> | Promise<void>;
 
 /** How a verb is added; `subject` decides what its failures' exit codes say. */
 export type Registrar = {

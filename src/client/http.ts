@@ -181,7 +181,8 @@ function strangerProblem(
   );
 }
 
-function connectionProblem(base: string, error: unknown, timeoutMs: number): ProblemError {
+/** Why a cluster could not be asked. */
+export function connectionProblem(base: string, error: unknown, timeoutMs: number): ProblemError {
   const { code, message } = rootCause(error);
   const problem = (text: string, hint: string) =>
     new ProblemError(

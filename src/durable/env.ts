@@ -1,5 +1,6 @@
 /** The bindings and settings of a deployment (wrangler.toml, secrets), as the objects see them. */
 import { DEFAULT_DOMAIN } from "../shared/dns.ts";
+import type { NodeTunnel } from "./node-tunnel.ts";
 import type { Registry } from "./registry.ts";
 import type { ResourceManager } from "./resource-manager.ts";
 import type { ResourceTracker } from "./resource-tracker.ts";
@@ -8,6 +9,7 @@ import type { ServiceMaster } from "./service-master.ts";
 export type Env = {
   readonly RESOURCE_MANAGER: DurableObjectNamespace<ResourceManager>;
   readonly RESOURCE_TRACKER: DurableObjectNamespace<ResourceTracker>;
+  readonly NODE_TUNNEL: DurableObjectNamespace<NodeTunnel>;
   readonly SERVICE_MASTER: DurableObjectNamespace<ServiceMaster>;
   readonly REGISTRY: DurableObjectNamespace<Registry>;
   /** Packages and aggregated logs; absent in a deployment without R2. */

@@ -3,6 +3,7 @@
  * for a service its user and name. Elements are registry path elements or lower-case labels, so `/`
  * separates them safely; a user name may hold anything else and is percent-encoded.
  */
+import type { NodeId } from "../shared/ids.ts";
 import type { MasterName } from "../shared/protocol/container-management.ts";
 
 export function trackerName(cluster: string, shard: string): string {
@@ -11,6 +12,15 @@ export function trackerName(cluster: string, shard: string): string {
 
 export function serviceMasterName(cluster: string, user: string, service: string): MasterName {
   return `${cluster}/${encodeURIComponent(user)}/${service}`;
+}
+
+export function nodeTunnelName(cluster: string, nodeId: NodeId): string {
+  return `${cluster}/${nodeId}`;
+}
+
+export function parseNodeTunnelName(name: string): { cluster: string; nodeId: NodeId } {
+  const [cluster = "", nodeId = ""] = name.split("/");
+  return { cluster, nodeId };
 }
 
 export function parseTrackerName(name: string): { cluster: string; shard: string } {

@@ -327,7 +327,7 @@ export class ResourceTracker
     messageOf: (requestId: string) => TrackerMessage,
   ): Promise<Reply<LogChunk | NodeAnswer>> {
     const [socket] = this.ctx.getWebSockets(nodeId);
-    if (!socket) return fail("UNAVAILABLE", `node ${nodeId} is not connected`, { hint });
+    if (!socket) return this.#unreachable(nodeId, hint);
     if (this.#requests.size >= LIMITS.nodeRequestsMax) {
       const message = `${LIMITS.nodeRequestsMax} requests to nodes wait for answers already`;
       return fail("RESOURCE_EXHAUSTED", message, { retryAfterMs: ANSWER_MS });
@@ -343,6 +343,15 @@ export class ResourceTracker
     if (answer) return ok(answer);
     const message = `node ${nodeId} did not answer in time`;
     return fail("UNAVAILABLE", message, { reason: NODE_DID_NOT_ANSWER });
+  }
+
+  #unreachable(nodeId: NodeId, hint: string): Reply<never> {
+    if (!this.#heartbeats.has(nodeId)) {
+      return fail("UNAVAILABLE", `node ${nodeId} is not connected`, { hint });
+    }
+    return fail("UNAVAILABLE", `node ${nodeId} is not connected but by plain HTTP heartbeats`, {
+      hint: "it cannot be asked anything until a proxy or firewall on its way lets its WebSocket pass",
+    });
   }
 
   // --- what is to be said to others ------------------------------------------------------------

@@ -85,6 +85,26 @@ export const LIMITS = {
   /** Requests to nodes that one tracker shard waits for: each holds a timer and a caller open. */
   nodeRequestsMax: 1_024,
 
+  /** One frame of a stream into a container: 64 frames to the megabyte, and none that holds a terminal up. */
+  streamFrameBytesMax: 16_384,
+  /** What each side of a stream may have under way, unread by the other: at 256 KiB in 100 ms of round
+   * trip 2.5 MB/s; a node's relay holds at most twice that for each of its streams. */
+  streamWindowBytes: 262_144,
+  /** At 512 KiB each they take 32 MiB of the relay's 128. */
+  streamsPerNodeMax: 64,
+  streamsPerContainerMax: 32,
+  /** From a user's request until the node has connected: one question to the node, one connection. */
+  streamPairingMsMax: 15_000,
+  /** A stream on which nothing was said is cut: a shell that somebody forgot. kubelet's is the same. */
+  streamIdleMsMax: 14_400_000,
+  /** Both ends of a stream ping so often: often enough for every NAT on the way. */
+  streamPingMs: 30_000,
+  /** An end of which nothing was heard for so long is gone. */
+  streamSilenceMsMax: 100_000,
+  /** What exec runs travels in one header, percent-encoded; proxies pass 8 KB of one. */
+  execHeaderLengthMax: 7_168,
+  execWordsMax: 512,
+
   /** One package: its digest is computed within the 30 s of CPU that a request has. */
   packageBytesMax: 4_294_967_296,
   /** One part of an upload: above R2's minimum of 5 MiB, and within a minute on 1.2 Mbit/s. */

@@ -19,6 +19,7 @@ import { RegistryNet } from "./registry-net.ts";
 import { REQUEST_ID_HEADER, requestIdOf } from "./request-id.ts";
 import { applicationEndpoints } from "./routes/applications.ts";
 import { clusterEndpoints, clusterNotFound } from "./routes/cluster.ts";
+import { containerStreamEndpoints } from "./routes/container-streams.ts";
 import { containerEndpoints } from "./routes/containers.ts";
 import { dnsRoutes } from "./routes/dns.ts";
 import { healthEndpoints } from "./routes/health.ts";
@@ -48,6 +49,7 @@ export const ENDPOINTS: readonly Endpoint[] = [
   }),
   ...applicationEndpoints,
   ...containerEndpoints,
+  ...containerStreamEndpoints,
   ...schedulerEndpoints,
   ...nodeAdministrationEndpoints,
   ...nodeEndpoints,
@@ -133,9 +135,11 @@ function findCluster(connect: Connect, settings: Settings): MiddlewareHandler<Ap
 const addHeaders: MiddlewareHandler<AppEnv> = async (c, next) => {
   c.set("requestId", requestIdOf(c.req.header(REQUEST_ID_HEADER)));
   c.set("caller", null);
+  c.set("audited", null);
   await next();
   // A DNS query is no write, however it is sent.
-  if (isWrite(c.req.method) && c.req.path !== DNS_QUERY_PATH) audit(c);
+  const isAudited = isWrite(c.req.method) ? c.req.path !== DNS_QUERY_PATH : c.var.audited !== null;
+  if (isAudited) audit(c);
   if (c.res.status === SWITCHING_PROTOCOLS) return;
   const { headers } = c.res;
   headers.set(REQUEST_ID_HEADER, c.var.requestId);
@@ -145,9 +149,10 @@ const addHeaders: MiddlewareHandler<AppEnv> = async (c, next) => {
   if (c.var.caller !== null || isRefusal) headers.set("Cache-Control", "no-store");
 };
 
-/** One line for each write, done or refused: who, what, how it ended. Never bodies, never tokens. */
+/** One line for each write, done or refused: who, what, how it ended. Never bodies, never tokens. A
+ * stream into a container is a write, too. */
 function audit(c: Context<AppEnv>): void {
-  const { caller, cluster, requestId } = c.var;
+  const { caller, cluster, requestId, audited } = c.var;
   const line = {
     event: "audit",
     user: caller?.kind === "user" ? caller.user : null,
@@ -156,6 +161,7 @@ function audit(c: Context<AppEnv>): void {
     cluster,
     method: c.req.method,
     path: c.req.path.slice(0, 512),
+    ...audited,
     status: c.res.status,
     requestId,
   };

@@ -11,7 +11,8 @@ import {
   trackerShards,
 } from "../durable/env.ts";
 import { LogStore } from "../durable/log-store.ts";
-import { serviceMasterName, trackerName } from "../durable/names.ts";
+import { nodeTunnelName, serviceMasterName, trackerName } from "../durable/names.ts";
+import { joinRequest, openRequest } from "../durable/node-tunnel.ts";
 import { PackageStore } from "../durable/package-store.ts";
 import type { Registry } from "../durable/registry.ts";
 import { watchUrl } from "../durable/registry-watch.ts";
@@ -29,6 +30,7 @@ import type { Connect, Settings } from "./protocols.ts";
 import { parseNetSetting } from "./registry-net.ts";
 import { keepRecent } from "./registry-recent.ts";
 
+export { NodeTunnel } from "../durable/node-tunnel.ts";
 export { Registry } from "../durable/registry.ts";
 export { ResourceManager } from "../durable/resource-manager.ts";
 export { ResourceTracker } from "../durable/resource-tracker.ts";
@@ -54,6 +56,11 @@ function connectTo(env: Env): Connect {
         readLog: (request) => tracker(request.nodeId).readLog(request),
         queryNode: (nodeId, query) => tracker(nodeId).queryNode(nodeId, query),
       },
+      streams: {
+        open: (nodeId, opening) => enterTunnel(env, cluster, nodeId, openRequest(opening)),
+        join: (nodeId, streamId, secret) =>
+          enterTunnel(env, cluster, nodeId, joinRequest(streamId, secret)),
+      },
       get registry() {
         return env.REGISTRY.getByName(cluster);
       },
@@ -64,6 +71,17 @@ function connectTo(env: Env): Connect {
       logs: env.STORE === undefined ? null : new LogStore(env.STORE, cluster),
     };
   };
+}
+
+/** The handshake's answer, or why there is no socket. */
+async function enterTunnel(
+  env: Env,
+  cluster: string,
+  nodeId: NodeId,
+  request: Request,
+): Promise<Reply<Response>> {
+  const response = await env.NODE_TUNNEL.getByName(nodeTunnelName(cluster, nodeId)).fetch(request);
+  return response.webSocket === null ? response.json() : ok(response);
 }
 
 /**

@@ -29,6 +29,7 @@ import type {
 } from "../shared/protocol/application-client.ts";
 import type { LogReader, ReadLogResponse } from "../shared/protocol/container-management.ts";
 import type { NodeQueries } from "../shared/protocol/node-query.ts";
+import type { StreamOpening } from "../shared/protocol/node-stream.ts";
 import type {
   RegistryOperations,
   RegistryPurge,
@@ -47,6 +48,18 @@ export interface NodeConnections extends LogReader, NodeQueries {
     nodeId: NodeId,
     messages: readonly AgentMessage[],
   ): Promise<Reply<NodeHeartbeatResponse>>;
+}
+
+/** Streams between users and containers, as the edge uses them. */
+export interface NodeStreams {
+  /**
+   * The user's end: the answer to his WebSocket's handshake, once the node has connected the other
+   * end. Fails as the node says (an allow-list, no process, another's port); UNAVAILABLE where no
+   * WebSocket reaches the node.
+   */
+  open(nodeId: NodeId, opening: StreamOpening): Promise<Reply<Response>>;
+  /** The node's end; `nodeId` comes from the verified credential. NOT_FOUND unless it is expected. */
+  join(nodeId: NodeId, streamId: string, secret: string): Promise<Reply<Response>>;
 }
 
 /** The package store, as the edge uses it; what its methods do is said in durable/package-store.ts. */
@@ -105,6 +118,7 @@ export type Protocols = {
     ClusterSecurity;
   serviceMaster(user: string, service: string): ServiceProtocol;
   readonly nodes: NodeConnections;
+  readonly streams: NodeStreams;
   readonly registry: RegistryNames &
     RegistryOperations &
     RegistryWriter &
@@ -161,5 +175,7 @@ export type AppEnv = {
     settings: Settings;
     /** Null on the few public paths. */
     caller: Caller | null;
+    /** What the audit line says besides, of a request that has to have one though it is a GET. */
+    audited: Readonly<Record<string, unknown>> | null;
   };
 };

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { EXIT } from "../../src/shared/container.ts";
 import { eventually } from "../support/eventually.ts";
 import { storedRecord, storedRecords } from "../support/journal.ts";
 import { TestNode } from "./test-node.ts";
@@ -80,6 +81,17 @@ it("[RG19] gives the container the way to the registry, and its credential where
   const told = lines.filter((line) => line.includes("secret"));
   expect(told).toEqual(["SELVEDGE_REGISTRY_TOKEN=ey.secret"]);
   expect(readFileSync(node.state("journal"), "utf8")).not.toContain("secret");
+});
+
+it("[NM209] launches no process where the operator allows images only, and says so", async () => {
+  await node.start({ allowsProcesses: false });
+  const id = await node.run(1, launchContext("echo up"));
+  const { exitStatus, diagnostics } = await node.tracker.untilState(id, "COMPLETE");
+  expect(exitStatus).toBe(EXIT.INVALID);
+  expect(diagnostics).toContain(
+    "node 127.0.0.1:8041 runs images only: its operator has left default out of " +
+      "yarn.nodemanager.runtime.linux.allowed-runtimes",
+  );
 });
 
 it("keeps directories, scripts and logs for their owner's eyes only", async () => {

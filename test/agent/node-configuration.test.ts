@@ -296,6 +296,34 @@ describe("what a configuration becomes", () => {
     expect(settings?.hardening.capabilities).toEqual([]);
   });
 
+  it("[NM209] exec and ports are open as the operator says, and processes where he lists them", async () => {
+    const options = async (text: string) => {
+      const reply = await startOptionsOf(read(text), {});
+      return reply.ok ? reply.value : undefined;
+    };
+    expect(await options("")).toMatchObject({
+      allowedStreams: { exec: true, forwardPorts: [{ first: 1_024, last: 65_535 }] },
+      allowsProcesses: true,
+    });
+    const closed =
+      "selvedge.node.allowed.exec: false\n" +
+      "selvedge.node.allowed.forward-ports: ''\n" +
+      "yarn.nodemanager.runtime.linux.allowed-runtimes: docker\n";
+    expect(await options(closed)).toMatchObject({
+      allowedStreams: { exec: false, forwardPorts: [] },
+      allowsProcesses: false,
+    });
+    const some = "selvedge.node.allowed.forward-ports: 80, 8000-8999\n";
+    expect((await options(some))?.allowedStreams?.forwardPorts).toEqual([
+      { first: 80, last: 80 },
+      { first: 8_000, last: 8_999 },
+    ]);
+    expect(mistakes("selvedge.node.allowed.forward-ports: 90-80\n")).toEqual([
+      "selvedge.node.allowed.forward-ports: expects ports and ranges such as 1024-65535, " +
+        'separated by commas, not "90-80"',
+    ]);
+  });
+
   it("[NM104] the list of privileged users counts only where privileged containers are allowed", () => {
     const acl =
       "yarn.nodemanager.runtime.linux.allowed-runtimes: default,docker\n" +

@@ -10,6 +10,7 @@ import { NO_LOG_STORE } from "../../src/shared/aggregated-logs.ts";
 import type { ContainerLaunchContext, ContainerStatus } from "../../src/shared/container.ts";
 import type { ContainerId } from "../../src/shared/ids.ts";
 import type { NodeAnswer, NodeQuery } from "../../src/shared/protocol/node-query.ts";
+import { STREAM_SECRET_HEADER } from "../../src/shared/protocol/node-stream.ts";
 import {
   type AgentMessage,
   agentMessageSchema,
@@ -109,6 +110,8 @@ export class TestTracker {
   patienceMs = 8_000;
   /** Called with every status as it is heard. */
   onStatus: (status: ContainerStatus) => void = () => undefined;
+  /** Called with every end of a stream that the node opens. */
+  onStream: (streamId: string, secret: string, socket: WebSocket) => void = () => undefined;
   readonly #server: Server;
   readonly #sockets = new Set<WebSocket>();
   /** The latest connection of each node, and its number. */
@@ -125,7 +128,11 @@ export class TestTracker {
         socket.end(`HTTP/1.1 ${isWelcome ? 503 : 401} No\r\nConnection: close\r\n\r\n`);
         return;
       }
-      webSockets.handleUpgrade(request, socket, head, (accepted) => this.#accept(accepted));
+      const stream = /^\/ws\/v1\/node\/streams\/(.*)$/.exec(request.url ?? "")?.[1];
+      webSockets.handleUpgrade(request, socket, head, (accepted) => {
+        if (stream === undefined) this.#accept(accepted);
+        else this.onStream(stream, String(request.headers[STREAM_SECRET_HEADER]), accepted);
+      });
     });
     server.on("request", async (request, response) => {
       const [status, body] = await this.#answer(request);

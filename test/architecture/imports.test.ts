@@ -18,8 +18,19 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   core: ["shared", "core", "zod"],
   durable: ["shared", "core", "durable", "zod", "jose", "cloudflare:workers"],
   worker: ["shared", "worker", "zod", "jose", "yaml", "hono"],
-  client: ["shared", "client"],
-  agent: ["shared", "client", "agent", "zod", "jose", "tar", "ws", "yauzl", "node:"],
+  client: ["shared", "client", "ws"],
+  agent: [
+    "shared",
+    "client",
+    "agent",
+    "zod",
+    "jose",
+    "tar",
+    "ws",
+    "yauzl",
+    "@lydell/node-pty",
+    "node:",
+  ],
   cli: ["shared", "client", "cli", "zod", "yaml", "commander", "cli-table3", "node:"],
 };
 
@@ -39,6 +50,7 @@ const STARTS_PROCESSES: Readonly<Record<string, string>> = {
   "src/agent/docker/docker-cli.ts": "the client of docker, podman or nerdctl, with arguments only",
   "src/agent/health/health-script.ts": "the operator's health check",
   "src/agent/process-spawner.ts": "containers, and what runs in them",
+  "src/agent/streams/exec-process.ts": "what users run beside their containers' own programs",
   "src/agent/punch-hole.ts": "fallocate, on an open file of the agent's",
   "src/cli/system-program.ts": "programs of the machine that the node's commands ask",
 };

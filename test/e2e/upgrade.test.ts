@@ -32,7 +32,14 @@ const version = (name: string, number: string, launch_command: string, state?: s
 
 async function launched(name: string): Promise<ServiceView> {
   await cluster.services.create(version(name, "1", says("one")));
-  return await until(name, (view) => view.state === "STABLE", "to be STABLE");
+  const view = await until(name, ({ state }) => state === "STABLE", "to be STABLE");
+  await haveSaid(view, 1);
+  return view;
+}
+
+/** A container is ready before its first line is written, and would end without it. */
+async function haveSaid(view: ServiceView, lines: number): Promise<void> {
+  for (const { id } of containersOf(view)) await linesOf(view.name, id, lines);
 }
 
 function until(
@@ -99,7 +106,8 @@ it("[UP4] an upgrade that is cancelled goes back in the same containers", async 
   const before = await launched("cancelled");
   await cluster.services.upgrade("cancelled", version("cancelled", "2", says("two"), "UPGRADING"));
   await cluster.services.upgradeComponents("cancelled", ["sleeper"]);
-  await until("cancelled", (view) => states(view).every((each) => each === "READY 2"), "to be new");
+  const isNew = (view: ServiceView) => states(view).every((each) => each === "READY 2");
+  await haveSaid(await until("cancelled", isNew, "to be new"), 2);
   await cluster.services.cancelUpgrade("cancelled");
   const after = await until("cancelled", ({ state }) => state === "STABLE", "to be back");
   expect(after.version).toBe("1");

@@ -1,5 +1,5 @@
 /** The `selvedge` command as a person runs it: a process of its own, its output, its exit code. */
-import { spawn } from "node:child_process";
+import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,6 +13,10 @@ export type Ran = {
 };
 
 export type Terminal = {
+  /** Starts `selvedge ARGS`, for who speaks with it while it runs. */
+  start(...args: readonly string[]): ChildProcessWithoutNullStreams;
+  /** Starts another program in the same surroundings. */
+  run(file: string, ...args: readonly string[]): ChildProcessWithoutNullStreams;
   /** Runs `selvedge ARGS` in the project's folder, as the cluster's administrator. */
   selvedge(...args: readonly string[]): Promise<Ran>;
 };
@@ -29,10 +33,14 @@ export function openTerminal(cluster: TestCluster): Terminal {
     SELVEDGE_URL: cluster.url,
     SELVEDGE_TOKEN_FILE: tokenFile,
   };
+  const command = join(ROOT, "bin", "selvedge.mjs");
+  const run = (file: string, ...args: readonly string[]) => spawn(file, args, { cwd: ROOT, env });
+  const start = (...args: readonly string[]) => run(process.execPath, command, ...args);
   return {
+    run,
+    start,
     async selvedge(...args) {
-      const command = join(ROOT, "bin", "selvedge.mjs");
-      const child = spawn(process.execPath, [command, ...args], { cwd: ROOT, env });
+      const child = start(...args);
       let stdout = "";
       let stderr = "";
       child.stdout.setEncoding("utf8").on("data", (text: string) => {

@@ -1,5 +1,10 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { ok } from "../../src/shared/errors.ts";
+import {
+  EXEC_HEADER,
+  formatExecHeader,
+  STREAM_SECRET_HEADER,
+} from "../../src/shared/protocol/node-stream.ts";
 import { createApp, ENDPOINTS } from "../../src/worker/app.ts";
 import { accessOf } from "../../src/worker/auth.ts";
 import {
@@ -192,6 +197,21 @@ const WORKING: Record<string, { path: string; body?: unknown; headers?: Record<s
       path: `${NODE_WEB}/containerlogs/${CONTAINER_ID}/stdout`,
     },
     "get /nodes/:node/ws/v1/node/auxiliaryservices": { path: `${NODE_WEB}/auxiliaryservices` },
+    "get /ws/v1/cluster/containers/:container/exec": {
+      path: `/ws/v1/cluster/containers/${CONTAINER_ID}/exec`,
+      headers: {
+        upgrade: "websocket",
+        [EXEC_HEADER]: formatExecHeader({ command: ["true"], stdin: false }),
+      },
+    },
+    "get /ws/v1/cluster/containers/:container/forward/:port": {
+      path: `/ws/v1/cluster/containers/${CONTAINER_ID}/forward/8080`,
+      headers: { upgrade: "websocket" },
+    },
+    "get /ws/v1/node/streams/:stream": {
+      path: "/ws/v1/node/streams/7d0d2b6e-5b1c-4f0e-9a55-0c6f3b1d2e4f",
+      headers: { upgrade: "websocket", [STREAM_SECRET_HEADER]: "secret" },
+    },
     "get /ws/v1/node/connect": {
       path: "/ws/v1/node/connect",
       headers: { upgrade: "websocket" },

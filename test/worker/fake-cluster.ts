@@ -19,6 +19,7 @@ import type {
   ReadLogResponse,
 } from "../../src/shared/protocol/container-management.ts";
 import type { NodeQuery } from "../../src/shared/protocol/node-query.ts";
+import type { StreamOpening } from "../../src/shared/protocol/node-stream.ts";
 import type { RegistryEdge } from "../../src/shared/protocol/registry-reader.ts";
 import type { ServiceProtocol } from "../../src/shared/protocol/service.ts";
 import type { ServiceView } from "../../src/shared/service.ts";
@@ -94,12 +95,15 @@ export async function fakeCluster(options: FakeOptions = {}) {
   const containers: ContainerInfo[] = [containerOf()];
   const logRequests: ReadLogRequest[] = [];
   const nodeQueries: { nodeId: string; query: NodeQuery }[] = [];
+  const streams: { nodeId: string; opening: StreamOpening }[] = [];
   const connectedClusters: string[] = [];
   const state = {
     claimed: options.claimed ?? true,
     resourceManagerFails: false,
     /** What every node answers to every question; null: the question. */
     nodeAnswer: null as Reply<string> | null,
+    /** What every node says to whoever wants a stream; null: there it is. */
+    streamRefusal: null as Reply<never> | null,
     /** What every node answers to whoever reads a log. */
     log: { data: "hello\n", nextOffset: 6, end: false } as ReadLogResponse,
     endedContainers: new Set<string>(),
@@ -116,6 +120,17 @@ export async function fakeCluster(options: FakeOptions = {}) {
 
   const registry = mapRegistry(() => 1_408_638_082_445);
   const protocols: Protocols = {
+    streams: {
+      async open(nodeId, opening) {
+        called("streams.open");
+        streams.push({ nodeId, opening });
+        return state.streamRefusal ?? ok(new Response("a stream"));
+      },
+      async join(nodeId, streamId, secret) {
+        called("streams.join");
+        return ok(new Response(`${nodeId} shows ${secret.length} characters for ${streamId}`));
+      },
+    },
     resourceManager: {
       ...coreAdministration(withLabel(clusterWithNode(NODE_ID))),
       submitApplication: async () => fail("INTERNAL", "not for the edge"),
@@ -313,6 +328,7 @@ export async function fakeCluster(options: FakeOptions = {}) {
     containers,
     logRequests,
     nodeQueries,
+    streams,
     connectedClusters,
     state,
     /** Reached methods beside those that every request may need. */

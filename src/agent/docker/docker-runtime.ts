@@ -11,6 +11,7 @@
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { fail, ok, type Reply } from "../../shared/errors.ts";
 import type { ContainerId, NodeId } from "../../shared/ids.ts";
 import type {
   ContainerExecutor,
@@ -19,6 +20,7 @@ import type {
   ContainerSignal,
   LaunchRequest,
 } from "../container-runtime.ts";
+import type { ExecCommand, ExecRequest } from "../exec-command.ts";
 import { type Log, messageOf } from "../log.ts";
 import { readBootId, readStat } from "../process-table.ts";
 import { quote } from "../shell-words.ts";
@@ -31,6 +33,7 @@ import {
   removeCgroupParent,
   waitForEnd,
 } from "./engine-container.ts";
+import { execInImage } from "./exec-in-image.ts";
 
 /** How often the engine is asked whether a container that is being started runs. */
 const STARTING_POLL_MS = 50;
@@ -122,6 +125,22 @@ export class DockerRuntime implements ContainerExecutor {
     const followed = this.#followed.get(nameOf(run));
     // While it is followed, an exit code may be its client's only.
     return followed ? followed.end?.exitCode : this.#options.supervisor.exitCodeOf(run);
+  }
+
+  async execCommand(request: ExecRequest): Promise<Reply<ExecCommand>> {
+    const { cli } = this.#options;
+    const name = nameOf(request);
+    const inspected = await cli.run(["container", "inspect", "--format", "{{.Path}}", name]);
+    if (inspected.code !== 0) return fail("FAILED_PRECONDITION", lastLine(inspected));
+    return ok(execInImage(cli, name, request, inspected.stdout.trim()));
+  }
+
+  async addressOf(run: ContainerRun): Promise<string | undefined> {
+    const format = "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}";
+    const found = await this.#options.cli.run([
+      ...["container", "inspect", "--format", format, nameOf(run)],
+    ]);
+    return found.stdout.split(/\s+/).find((word) => word !== "");
   }
 
   signal({ run }: ContainerProcess, signal: ContainerSignal): void {

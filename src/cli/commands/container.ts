@@ -19,6 +19,7 @@ import { EXIT_CODE } from "../exit-codes.ts";
 import { formatTable, oneLine, styleOfState } from "../output.ts";
 import { formatTime } from "../progress.ts";
 import type { Registrar, Session } from "../session.ts";
+import { registerContainerStreams } from "./container-streams.ts";
 
 /** Of an application: none is attempted twice. */
 const FIRST_ATTEMPT = 1;
@@ -26,10 +27,11 @@ const FIRST_ATTEMPT = 1;
 export function registerContainer(registrar: Registrar): void {
   const group = registrar.program
     .command("container")
-    .description("list the containers of an application, signal and restart them");
+    .description("list the containers of an application, signal and restart them, go into them");
   registerReads(registrar, group);
   registerSignal(registrar, group);
   registerRestart(registrar, group);
+  registerContainerStreams(registrar, group);
 }
 
 const clientOf = (session: Session) => clusterClient(session.http());

@@ -21,6 +21,7 @@ import { type DnsServer, startDnsServer } from "../dns/server.ts";
 import { upstreamServers } from "../dns/upstream.ts";
 import { cliError, usageError } from "../errors.ts";
 import { EXIT_CODE } from "../exit-codes.ts";
+import { wishToEnd } from "../io.ts";
 import { oneLine } from "../output.ts";
 import type { Registrar, Session } from "../session.ts";
 
@@ -168,14 +169,6 @@ function reportOutages(session: Session): (line: QueryLog) => void {
         : "the cluster answers again",
     );
   };
-}
-
-/** Ctrl-C and SIGTERM are how it is meant to end: no failure. */
-function wishToEnd(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener("abort", () => resolve(), { once: true });
-  });
 }
 
 function serverAddress(text: string): ServerAddress {

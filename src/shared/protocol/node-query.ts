@@ -7,6 +7,7 @@ import type { Reply } from "../errors.ts";
 import { ERROR_CODES } from "../errors.ts";
 import { isContainerId, type NodeId } from "../ids.ts";
 import { LIMITS } from "../limits.ts";
+import { streamOpeningSchema } from "./node-stream.ts";
 
 /** SignalContainerCommand: SIGQUIT, SIGTERM and SIGKILL. */
 export const SIGNAL_CONTAINER_COMMANDS = [
@@ -40,6 +41,15 @@ export const nodeQuerySchema = z.discriminatedUnion("type", [
   }),
   /** What one container, or each of them, uses at this moment. */
   z.object({ type: z.literal("usage"), containerId: containerId.optional() }),
+  /**
+   * A user wants a stream into a container. The node answers once it could be, or why it cannot, and
+   * then connects its end of it: `GET /ws/v1/node/streams/{streamId}` with the secret.
+   */
+  streamOpeningSchema.extend({
+    type: z.literal("open-stream"),
+    streamId: z.uuid(),
+    secret: z.string().regex(/^[0-9a-f]{64}$/),
+  }),
   /** The NodeManager's own REST API: a path such as `/ws/v1/node/containers`. */
   z.object({
     type: z.literal("get"),

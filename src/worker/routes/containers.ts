@@ -167,7 +167,7 @@ function foreign(containerId: string, attemptId: string): Failure {
   return fail("NOT_FOUND", `${attemptId} has no container ${containerId}`).error;
 }
 
-function hasEnded({ containerId, exitStatus }: ContainerInfo): Failure {
+export function hasEnded({ containerId, exitStatus }: ContainerInfo): Failure {
   const message = `${containerId} has ended with exit status ${exitStatus}`;
   return fail("FAILED_PRECONDITION", message).error;
 }

@@ -2,15 +2,15 @@
  * Where NodeManagers connect (design §5, §6). A node is who its credential says it is; no message
  * and no URL can make it another one.
  */
-import type { Context } from "hono";
 import * as z from "zod";
 import { type Failure, fail } from "../../shared/errors.ts";
 import { isNodeId } from "../../shared/ids.ts";
+import { STREAM_SECRET_HEADER } from "../../shared/protocol/node-stream.ts";
 import { type AgentMessage, nodeHeartbeatSchema } from "../../shared/protocol/resource-tracker.ts";
 import { nodeOf } from "../auth.ts";
 import { type Endpoint, endpoint, jsonBody } from "../endpoint.ts";
 import { problem, SUCCESS, SWITCHING_PROTOCOLS } from "../problem.ts";
-import type { AppEnv } from "../protocols.ts";
+import { passOn, refuseUpgrade } from "../web-socket.ts";
 
 const TAG = "NodeManager";
 
@@ -26,13 +26,24 @@ export const nodeEndpoints: readonly Endpoint[] = [
     summary: "A node's WebSocket; docs/wire-protocol.md says what goes over it",
     answers: { [SWITCHING_PROTOCOLS]: { description: "The connection is a WebSocket" } },
     handle: async (c) => {
-      const refusal = refuseConnection(c);
+      const refusal = refuseUpgrade(c, "use POST /ws/v1/node/heartbeat");
       if (refusal) return problem(c, refusal);
-      const response = await c.var.protocols.nodes.connect(nodeOf(c).nodeId, c.req.raw);
-      // An answer from elsewhere has headers that cannot be added to; an upgrade must stay as it is.
-      return response.status === SWITCHING_PROTOCOLS
-        ? response
-        : new Response(response.body, response);
+      return passOn(await c.var.protocols.nodes.connect(nodeOf(c).nodeId, c.req.raw));
+    },
+  }),
+  endpoint({
+    method: "get",
+    path: "/ws/v1/node/streams/:stream",
+    tag: TAG,
+    summary: "A node's end of a stream into one of its containers, which it was asked to open",
+    parameters: z.object({ stream: z.uuid() }),
+    answers: { [SWITCHING_PROTOCOLS]: { description: "The connection is a WebSocket" } },
+    handle: async (c, { parameters: { stream } }) => {
+      const refusal = refuseUpgrade(c);
+      if (refusal) return problem(c, refusal);
+      const secret = c.req.header(STREAM_SECRET_HEADER) ?? "";
+      const reply = await c.var.protocols.streams.join(nodeOf(c).nodeId, stream, secret);
+      return reply.ok ? passOn(reply.value) : problem(c, reply.error);
     },
   }),
   endpoint({
@@ -75,18 +86,6 @@ export const nodeEndpoints: readonly Endpoint[] = [
     },
   }),
 ];
-
-/** NodeManagers send no Origin; browsers always do, and a page has no business here. */
-function refuseConnection(c: Context<AppEnv>): Failure | null {
-  if (c.req.header("origin") !== undefined) {
-    return fail("PERMISSION_DENIED", "a web page may not connect as a node").error;
-  }
-  if (c.req.header("upgrade")?.toLowerCase() === "websocket") return null;
-  return fail("INVALID_ARGUMENT", `${c.req.path} is a WebSocket`, {
-    reason: "UpgradeRequired",
-    hint: "send the header Upgrade: websocket, or use POST /ws/v1/node/heartbeat",
-  }).error;
-}
 
 function refuseMessages(nodeId: string, messages: readonly AgentMessage[]): Failure | null {
   for (const message of messages) {
