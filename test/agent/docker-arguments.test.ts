@@ -1,5 +1,5 @@
 /** What reaches the engine's client, and what never does. No engine is needed. */
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import * as fc from "fast-check";
@@ -18,7 +18,7 @@ import {
   wordsOf,
 } from "../../src/agent/docker/create-arguments.ts";
 import { DockerCli } from "../../src/agent/docker/docker-cli.ts";
-import { parseLaunchScript } from "../../src/agent/docker/launch-script.ts";
+import { parseLaunchScript, readLaunchScript } from "../../src/agent/docker/launch-script.ts";
 import { launchScript } from "../../src/agent/launch-context.ts";
 import { containerId } from "./test-node.ts";
 import { launchContext } from "./test-tracker.ts";
@@ -241,6 +241,21 @@ describe("arguments", () => {
       ok: false,
       error: { message: "the launch script was changed" },
     });
+  });
+
+  it("[NM44] a script that its user has made huge is not read", async () => {
+    const directory = mkdtempSync(join(tmpdir(), "selvedge-script-"));
+    const path = join(directory, "launch_container.sh");
+    try {
+      writeFileSync(path, "#!/bin/sh\n");
+      truncateSync(path, 2 ** 40);
+      expect(await readLaunchScript(path)).toMatchObject({
+        ok: false,
+        error: { message: "the launch script was changed" },
+      });
+    } finally {
+      rmSync(directory, { recursive: true });
+    }
   });
 
   it("[NM44] a quote that is not closed is an error", () => {

@@ -6,6 +6,7 @@
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import { fail, ok, type Reply } from "../../shared/errors.ts";
+import { LIMITS } from "../../shared/limits.ts";
 
 export type ScriptedLaunch = {
   readonly environment: Readonly<Record<string, string>>;
@@ -13,15 +14,18 @@ export type ScriptedLaunch = {
   readonly command: string;
 };
 
+/** Far above what a launch context may have; its user could make the file any size. */
+const BYTES_MAX = 4 * LIMITS.nodeMessageBytesMax;
 const QUOTED = /'((?:[^']|'\\'')*)'/.source;
 const EXPORT = new RegExp(`export ([A-Za-z_][A-Za-z0-9_]*)=(?:${QUOTED}|\\$\\$)\\n`, "y");
 const OWN_PID = /(?:read -r JVM_PID _ < \/proc\/self\/stat && export JVM_PID\n)?/.source;
 const EXEC = new RegExp(`${OWN_PID}exec \\S+ -c ${QUOTED}\\n$`, "y");
 
-/** The file may be the container's user's by now: no link is followed. */
+/** The file may be the container's user's by now: no link is followed, and no more read than there may be. */
 export async function readLaunchScript(path: string): Promise<Reply<ScriptedLaunch>> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
+    if ((await file.stat()).size > BYTES_MAX) return changed();
     return parseLaunchScript(await file.readFile("utf8"));
   } finally {
     await file.close();
@@ -42,8 +46,12 @@ export function parseLaunchScript(text: string): Reply<ScriptedLaunch> {
   }
   EXEC.lastIndex = end;
   const command = EXEC.exec(text)?.[1];
-  if (command === undefined) return fail("FAILED_PRECONDITION", "the launch script was changed");
+  if (command === undefined) return changed();
   return ok({ environment, command: unquote(command) });
+}
+
+function changed(): Reply<never> {
+  return fail("FAILED_PRECONDITION", "the launch script was changed");
 }
 
 function unquote(text: string): string {
