@@ -13,7 +13,7 @@ import type { ServiceDefinition } from "../../shared/service.ts";
 import { noSuchService } from "./refusals.ts";
 import { decideFate, isLive, isSettled, reInitialize, replace } from "./reinitialization.ts";
 import { beginResize, hasSize } from "./resize.ts";
-import type { InstanceRow, Service, ServiceRow, UpgradeRow } from "./state.ts";
+import type { AssignedContainer, InstanceRow, Service, ServiceRow, UpgradeRow } from "./state.ts";
 import { record, recordOf } from "./timeline.ts";
 import { planUpgrade } from "./upgrade-plan.ts";
 import {
@@ -185,9 +185,12 @@ export function forgetUpgrade(service: Service): void {
   for (const instance of [...service.instances.values()]) {
     const { upgrade: _, container, ...rest } = instance;
     if (!instance.upgrade && !container?.isUpgraded) continue;
-    const { isUpgraded: __, ...settled } = container ?? {};
-    service.instances.put({ ...rest, container: container && (settled as typeof container) });
+    service.instances.put({ ...rest, container: container && withoutUpgrade(container) });
   }
+}
+
+function withoutUpgrade({ isUpgraded: _, ...container }: AssignedContainer): AssignedContainer {
+  return container;
 }
 
 /** What follows from the rows. Called after every command, and when `nextUpgradeMs` is there. */

@@ -4,6 +4,7 @@
  */
 import type { Context } from "hono";
 import * as z from "zod";
+import type { Reply } from "../../shared/errors.ts";
 import { LIMITS } from "../../shared/limits.ts";
 import { componentNameSchema, serviceNameSchema } from "../../shared/names.ts";
 import type { UpgradePlan, UpgradeTargets } from "../../shared/protocol/service.ts";
@@ -60,38 +61,18 @@ export const serviceUpgradeEndpoints: readonly Endpoint[] = [
       return reply.ok ? c.json(reply.value) : problem(c, reply.error);
     },
   }),
-  endpoint({
-    method: "put",
-    path: "/app/v1/services/:service/components",
-    tag: TAG,
-    summary: "Upgrades components: each names its component and has state UPGRADING",
-    parameters: ofService,
-    query: forUser,
-    body: {
-      format: "json or yaml",
-      schema: upgradeComponentsSchema,
-      parse: parseUpgradeOfComponents,
-    },
-    answers,
-    handle: (c, { parameters, query, body }) =>
-      upgradeParts(c, query.user, parameters.service, body),
-  }),
-  endpoint({
-    method: "put",
-    path: "/app/v1/services/:service/component-instances",
-    tag: TAG,
-    summary: "Upgrades instances: each has a component_instance_name and state UPGRADING",
-    parameters: ofService,
-    query: forUser,
-    body: {
-      format: "json or yaml",
-      schema: upgradeInstancesSchema,
-      parse: parseUpgradeOfInstances,
-    },
-    answers,
-    handle: (c, { parameters, query, body }) =>
-      upgradeParts(c, query.user, parameters.service, body),
-  }),
+  upgradeOfSeveral(
+    "components",
+    "Upgrades components: each names its component and has state UPGRADING",
+    upgradeComponentsSchema,
+    parseUpgradeOfComponents,
+  ),
+  upgradeOfSeveral(
+    "component-instances",
+    "Upgrades instances: each has a component_instance_name and state UPGRADING",
+    upgradeInstancesSchema,
+    parseUpgradeOfInstances,
+  ),
   endpoint({
     method: "put",
     path: "/app/v1/services/:service/components/:component/component-instances/:instance",
@@ -109,6 +90,26 @@ export const serviceUpgradeEndpoints: readonly Endpoint[] = [
       upgradeParts(c, query.user, parameters.service, body),
   }),
 ];
+
+function upgradeOfSeveral(
+  what: string,
+  summary: string,
+  schema: z.ZodType,
+  parse: (input: unknown) => Reply<UpgradeTargets>,
+): Endpoint {
+  return endpoint({
+    method: "put",
+    path: `/app/v1/services/:service/${what}`,
+    tag: TAG,
+    summary,
+    parameters: ofService,
+    query: forUser,
+    body: { format: "json or yaml", schema, parse },
+    answers,
+    handle: (c, { parameters, query, body }) =>
+      upgradeParts(c, query.user, parameters.service, body),
+  });
+}
 
 /** All or nothing, as the master decides. */
 export async function upgradeParts(
