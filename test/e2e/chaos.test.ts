@@ -82,12 +82,12 @@ describe("an agent", () => {
     const going = await node.run(2, `${WAIT}; exit 6`, [6]);
     const stopped = await node.run(3, "exec sleep 1000", [-105]);
     for (const id of [ending, going, stopped]) await node.untilState(id, "RUNNING");
+    const leader = await node.leaderOf(ending);
     node.signalAgent("SIGSTOP");
     node.release(ending);
     node.tracker.stop(stopped);
     // What a tracker does with a node that does not answer.
     node.tracker.dropConnections();
-    const leader = await node.leaderOf(ending);
     await node.until("the container to end", () => isGone(leader));
     node.signalAgent("SIGCONT");
     await node.untilState(ending, "COMPLETE");
